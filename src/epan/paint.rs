@@ -1,0 +1,377 @@
+//! A tape as items of Wireshark's protocol tree, as columns and as expert items.
+//!
+//! Every call of epan here may leave by `longjmp` to the guard in `shim.c`. So nothing here owns anything: what must be
+//! written first is written into a text that outlives the packet.
+
+use std::ffi::{c_char, c_int};
+use std::fmt::Write;
+use std::ptr;
+
+use super::register::{GENERATED_API, Item, Registered, registered};
+use super::sys;
+use crate::dissect::{Pdu, Summary};
+use crate::schema::names::{self, Names};
+use crate::schema::{Direction, Kind};
+use crate::tape::{Event, FieldId, Tape, Value, View};
+use crate::wire::{self, Fault};
+
+/// Levels of the tree; the schema needs seven.
+const DEPTH: usize = 16;
+
+struct Painter<'p> {
+    tvb: *mut sys::tvbuff_t,
+    pinfo: *mut sys::packet_info,
+    registered: &'static Registered,
+    pdu: &'p [u8],
+    text: &'p mut String,
+    /// The tree that the next item goes to, and those above it.
+    trees: [*mut sys::proto_tree; DEPTH],
+    depth: usize,
+    /// The last item and its field, for a remark about it.
+    last: (Option<FieldId>, *mut sys::proto_item),
+}
+
+const _: () = assert!(!std::mem::needs_drop::<Painter>());
+
+/// Shows a PDU: columns, tree, expert items.
+///
+/// # Safety
+/// The pointers in `packet` must be those that epan gave for the packet in hand. Runs inside the guard of `shim.c`.
+pub unsafe fn paint(packet: &sys::kraft_pdu, pdu: &Pdu, summary: Option<&Summary>, tape: &Tape, text: &mut String) {
+    let Some(registered) = registered() else { return };
+    let Some(summary) = summary else {
+        // SAFETY: as the caller promises.
+        return unsafe { paint_panic(packet) };
+    };
+    // SAFETY: as the caller promises; `text` ends with NUL whenever it is handed over, and epan copies it.
+    unsafe {
+        let wanted = sys::proto_field_is_referenced(packet.tree, sys::proto_kraft) != 0;
+        text.clear();
+        if wanted || !packet.columns.is_null() {
+            summary.write_info(pdu.captured, tape, text);
+            text.push('\0');
+        }
+        if !packet.columns.is_null() {
+            columns(packet.columns, packet.ordinal, text);
+        }
+        let mut trees = [ptr::null_mut(); DEPTH];
+        if wanted {
+            trees[0] = protocol_tree(packet, pdu, registered, text);
+        }
+        let mut painter = Painter {
+            tvb: packet.tvb,
+            pinfo: packet.pinfo,
+            registered,
+            pdu: pdu.captured,
+            text,
+            trees,
+            depth: 0,
+            last: (None, ptr::null_mut()),
+        };
+        if wanted {
+            painter.tape(tape.events());
+            painter.conversation(summary);
+        } else {
+            painter.notes(tape.events());
+        }
+    }
+}
+
+/// Says that the dissector itself failed.
+///
+/// # Safety
+/// As for [`paint`].
+pub unsafe fn paint_panic(packet: &sys::kraft_pdu) {
+    let Some(registered) = registered() else { return };
+    let expert = ptr::from_ref::<sys::expert_field>(registered.internal_error).cast_mut();
+    // SAFETY: as the caller promises; epan only reads the expert field.
+    unsafe {
+        let length = packet.captured_length as c_int;
+        sys::proto_tree_add_expert_format(
+            packet.tree,
+            packet.pinfo,
+            expert,
+            packet.tvb,
+            0,
+            length,
+            c"%s".as_ptr(),
+            c"This dissector failed on this message, which is a bug. Please report it with the capture.".as_ptr(),
+        );
+    }
+}
+
+/// Protocol and Info. Several PDUs of a frame are joined by `; `.
+unsafe fn columns(columns: *mut sys::column_info, ordinal: u32, info: &str) {
+    // SAFETY: as for `paint`; `info` ends with NUL.
+    unsafe {
+        sys::col_set_str(columns, sys::COL_PROTOCOL as c_int, c"KRaft".as_ptr());
+        if ordinal == 0 {
+            sys::col_clear(columns, sys::COL_INFO as c_int);
+        } else {
+            sys::col_append_str(columns, sys::COL_INFO as c_int, c"; ".as_ptr());
+        }
+        sys::col_append_str(columns, sys::COL_INFO as c_int, info.as_ptr().cast());
+    }
+}
+
+/// The item of the whole PDU, which says what the Info column says.
+unsafe fn protocol_tree(
+    packet: &sys::kraft_pdu,
+    pdu: &Pdu,
+    registered: &Registered,
+    info: &str,
+) -> *mut sys::proto_tree {
+    // SAFETY: as for `paint`.
+    unsafe {
+        let length = pdu.captured.len() as c_int;
+        let item = sys::proto_tree_add_item(packet.tree, sys::proto_kraft, packet.tvb, 0, length, sys::ENC_NA);
+        sys::proto_item_append_text(item, c", %s".as_ptr(), info.as_ptr());
+        sys::proto_item_add_subtree(item, registered.ett)
+    }
+}
+
+impl Painter<'_> {
+    /// # Safety
+    /// As for [`paint`], likewise for all that follow.
+    unsafe fn tape(&mut self, events: &[Event]) {
+        for (i, event) in events.iter().enumerate() {
+            // SAFETY: as the caller promises.
+            unsafe {
+                match *event {
+                    Event::Open { field, at, len, count, .. } => self.open(field, at, len, count, &events[i..]),
+                    Event::Leaf { field, at, len, value } => self.leaf(field, at, len, value),
+                    Event::Note { field, at, len, fault } => self.note(field, at, len, fault),
+                    Event::Close => self.depth = self.depth.saturating_sub(1),
+                }
+            }
+        }
+    }
+
+    /// Without a tree only remarks are of interest.
+    unsafe fn notes(&mut self, events: &[Event]) {
+        for event in events {
+            if let Event::Note { field, at, len, fault } = *event {
+                // SAFETY: as the caller promises.
+                unsafe { self.note(field, at, len, fault) };
+            }
+        }
+    }
+
+    fn tree(&self) -> *mut sys::proto_tree {
+        self.trees[self.depth]
+    }
+
+    unsafe fn open(&mut self, field: FieldId, at: u32, len: u32, count: u32, events: &[Event]) {
+        let registered = self.registered;
+        let mut tree = self.tree();
+        // A message itself has no item: its fields stand right below the protocol.
+        if let Some(item) = registered.item(field).filter(|item| item.hf >= 0) {
+            // SAFETY: as the caller promises.
+            unsafe {
+                let added = match item.kind {
+                    Kind::Struct(_) => self.structure(item, field, at, len, events),
+                    _ => sys::proto_tree_add_uint(tree, item.hf, self.tvb, at as c_int, len as c_int, count),
+                };
+                tree = sys::proto_item_add_subtree(added, item.ett);
+                self.last = (Some(field), added);
+            }
+        }
+        self.depth = (self.depth + 1).min(DEPTH - 1);
+        self.trees[self.depth] = tree;
+    }
+
+    unsafe fn structure(
+        &mut self,
+        item: &Item,
+        field: FieldId,
+        at: u32,
+        len: u32,
+        events: &[Event],
+    ) -> *mut sys::proto_item {
+        // SAFETY: as the caller promises.
+        unsafe {
+            let added =
+                sys::proto_tree_add_item(self.tree(), item.hf, self.tvb, at as c_int, len as c_int, sys::ENC_NA);
+            if let Some(label) = item.label {
+                self.text.clear();
+                let _ = write!(self.text, "{}: ", item.name);
+                label(&View::new(until_close(events), self.pdu, field.message), self.text);
+                self.end_text();
+                sys::proto_item_set_text(added, c"%s".as_ptr(), self.text.as_ptr());
+            }
+            added
+        }
+    }
+
+    unsafe fn leaf(&mut self, field: FieldId, at: u32, len: u32, value: Value) {
+        let registered = self.registered;
+        let Some(item) = registered.item(field) else { return };
+        let (tree, tvb, hf) = (self.tree(), self.tvb, item.hf);
+        let (start, length) = (at as c_int, len as c_int);
+        // SAFETY: as the caller promises; the tape's ranges lie within the captured bytes.
+        unsafe {
+            let added = match value {
+                Value::Int(n) => match item.kind {
+                    Kind::Int64 => sys::proto_tree_add_int64(tree, hf, tvb, start, length, n),
+                    Kind::Int8 | Kind::Int16 | Kind::Int32 => {
+                        sys::proto_tree_add_int(tree, hf, tvb, start, length, n as i32)
+                    }
+                    _ => sys::proto_tree_add_uint(tree, hf, tvb, start, length, n as u32),
+                },
+                Value::Bool(byte) => sys::proto_tree_add_boolean(tree, hf, tvb, start, length, byte.into()),
+                Value::Uuid => self.uuid(item, at),
+                Value::Text { prefix } => self.string(item, at, len, prefix),
+                Value::Bytes { .. } => sys::proto_tree_add_item(tree, hf, tvb, start, length, sys::ENC_NA),
+                Value::Null => {
+                    let null = sys::proto_tree_add_item(tree, registered.null, tvb, start, length, sys::ENC_NA);
+                    self.text.clear();
+                    let _ = write!(self.text, "{}: null", item.name);
+                    self.end_text();
+                    sys::proto_item_set_text(null, c"%s".as_ptr(), self.text.as_ptr());
+                    null
+                }
+            };
+            self.last = (Some(field), added);
+        }
+    }
+
+    unsafe fn string(&mut self, item: &Item, at: u32, len: u32, prefix: u8) -> *mut sys::proto_item {
+        let bytes = self.pdu.get(at as usize + usize::from(prefix)..(at + len) as usize).unwrap_or_default();
+        self.text.clear();
+        for chunk in bytes.utf8_chunks() {
+            self.text.push_str(chunk.valid());
+            if !chunk.invalid().is_empty() {
+                self.text.push(char::REPLACEMENT_CHARACTER);
+            }
+        }
+        self.end_text();
+        // SAFETY: as the caller promises.
+        unsafe {
+            let text = self.text.as_ptr().cast();
+            sys::proto_tree_add_string(self.tree(), item.hf, self.tvb, at as c_int, len as c_int, text)
+        }
+    }
+
+    /// A UUID: RFC 4122 is its value, Kafka's own text stands behind it and, for filters, below it.
+    unsafe fn uuid(&mut self, item: &Item, at: u32) -> *mut sys::proto_item {
+        let Some(&id) = self.pdu.get(at as usize..).and_then(|bytes| bytes.first_chunk()) else {
+            return ptr::null_mut();
+        };
+        let mut text = [0; 23];
+        text[..22].copy_from_slice(&wire::kafka_uuid(id));
+        let reserved = if item.names == Names::DirectoryIds { names::reserved_directory(id) } else { None };
+        // SAFETY: as the caller promises; both texts end with NUL.
+        unsafe {
+            let added = sys::proto_tree_add_guid(self.tree(), item.hf, self.tvb, at as c_int, 16, &guid(id));
+            sys::proto_item_append_text(added, c" (%s)".as_ptr(), text.as_ptr());
+            if let Some(name) = reserved {
+                self.text.clear();
+                self.text.push_str(name);
+                self.end_text();
+                sys::proto_item_append_text(added, c" %s".as_ptr(), self.text.as_ptr());
+            }
+            let below = sys::proto_item_add_subtree(added, item.ett);
+            let text = text.as_ptr().cast();
+            generated(sys::proto_tree_add_string(below, self.registered.uuid, self.tvb, at as c_int, 0, text));
+            added
+        }
+    }
+
+    /// A remark, at the item it is about if that is there, else at its bytes.
+    unsafe fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
+        let expert = self.registered.fault(fault);
+        let name = self.registered.item(field).map_or("", |item| item.name);
+        self.text.clear();
+        let _ = write!(self.text, "{name}: {fault}");
+        self.end_text();
+        let captured = (self.pdu.len() as u32).saturating_sub(at).min(len) as c_int;
+        // SAFETY: as the caller promises; epan copies the text.
+        unsafe {
+            let (format, text): (_, *const c_char) = (c"%s".as_ptr(), self.text.as_ptr().cast());
+            match self.last {
+                (Some(last), item) if last == field && !item.is_null() => {
+                    sys::expert_add_info_format(self.pinfo, item, expert, format, text);
+                }
+                _ => {
+                    let (tree, tvb) = (self.tree(), self.tvb);
+                    sys::proto_tree_add_expert_format(
+                        tree,
+                        self.pinfo,
+                        expert,
+                        tvb,
+                        at as c_int,
+                        captured,
+                        format,
+                        text,
+                    );
+                }
+            }
+        }
+    }
+
+    /// What is not in the bytes of this PDU: its API, its partner, the time between them.
+    unsafe fn conversation(&mut self, summary: &Summary) {
+        let (tree, tvb, registered) = (self.trees[0], self.tvb, self.registered);
+        // SAFETY: as the caller promises.
+        unsafe {
+            if let (Direction::Response, Some((key, version))) = (summary.direction, summary.api) {
+                for (field, value) in GENERATED_API.into_iter().zip([key, version]) {
+                    let Some(item) = registered.item(field) else { continue };
+                    generated(sys::proto_tree_add_int(tree, item.hf, tvb, 0, 0, value.into()));
+                }
+            }
+            let Some(partner) = summary.partner else { return };
+            let link = match summary.direction {
+                Direction::Request => registered.response_in,
+                Direction::Response => registered.response_to,
+            };
+            generated(sys::proto_tree_add_uint(tree, link, tvb, 0, 0, partner.frame));
+            if let Some(ns) = summary.time_ns {
+                let time =
+                    sys::nstime_t { secs: ns.div_euclid(1_000_000_000), nsecs: ns.rem_euclid(1_000_000_000) as c_int };
+                generated(sys::proto_tree_add_time(tree, registered.time, tvb, 0, 0, &time));
+            }
+        }
+    }
+
+    /// Closes the text for C. A NUL inside it (legal in Kafka's strings) would end it early and is shown as its symbol.
+    fn end_text(&mut self) {
+        if self.text.contains('\0') {
+            let shown = self.text.replace('\0', "\u{2400}");
+            self.text.clear();
+            self.text.push_str(&shown);
+        }
+        self.text.push('\0');
+    }
+}
+
+unsafe fn generated(item: *mut sys::proto_item) {
+    // SAFETY: epan gave the item; NULL is fine.
+    unsafe { sys::kraft_set_generated(item) };
+}
+
+fn guid(id: [u8; 16]) -> sys::e_guid_t {
+    let [a0, a1, a2, a3, b0, b1, c0, c1, data4 @ ..] = id;
+    sys::e_guid_t {
+        data1: u32::from_be_bytes([a0, a1, a2, a3]),
+        data2: u16::from_be_bytes([b0, b1]),
+        data3: u16::from_be_bytes([c0, c1]),
+        data4,
+    }
+}
+
+/// The events of the node that `events` begin with, without its ends.
+fn until_close(events: &[Event]) -> &[Event] {
+    let mut depth = 0;
+    for (i, event) in events.iter().enumerate() {
+        match event {
+            Event::Open { .. } => depth += 1,
+            Event::Close => depth -= 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return &events[1..i];
+        }
+    }
+    &[]
+}

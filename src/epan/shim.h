@@ -1,0 +1,49 @@
+/* The contract between the C shim and the Rust half of src/epan: one struct a PDU, and the functions each side calls. */
+#ifndef KRAFT_SHIM_H
+#define KRAFT_SHIM_H
+
+#include <wireshark.h>
+#include <epan/packet.h>
+#include <epan/prefs.h>
+
+/* One PDU on its way through Rust. */
+typedef struct {
+    tvbuff_t *tvb;
+    packet_info *pinfo;
+    proto_tree *tree;
+    column_info *columns;   /* NULL if nobody wants the text of the Info column */
+
+    const guint8 *captured; /* its captured bytes, from the size prefix on; NULL if there are none */
+    guint32 captured_length;
+    guint32 length;         /* its bytes on the wire */
+    guint32 frame;
+    gint64 time_ns;         /* of the frame, since the epoch */
+    guint32 connection;     /* what kraft_connect() gave */
+    gboolean sender_is_b;   /* ends are told apart by port, then address: A is the lower one */
+    gint server;            /* the end that is the server by its port: 0 is A, 1 is B, -1 unknown */
+    gboolean first_pass;
+    guint32 ordinal;        /* of the PDU in its frame, from 0 */
+
+    guint32 id;             /* in, on later passes: of the frame's first PDU; out, on the first pass: of this PDU; both + 1 */
+
+    guint32 missing_at;     /* out: where bytes are needed that were not captured */
+    guint32 missing_length; /* out: how many; 0 if none are missing */
+} kraft_pdu;
+
+/* Rust, called by C. None of them calls epan but kraft_paint, which runs inside the guard. */
+guint32 kraft_connect(void);
+void kraft_decode(kraft_pdu *pdu);
+void kraft_paint(kraft_pdu *pdu);
+void kraft_register_protocol(void);
+void kraft_register_handoff(void);
+void kraft_file_opened(void);
+void kraft_file_closed(void);
+
+/* C, called by Rust. */
+extern int proto_kraft;
+int kraft_dissect_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data);
+void kraft_register_preferences(module_t *module);
+void kraft_register_plugin(void);
+void kraft_set_generated(proto_item *item);
+
+#endif

@@ -1,0 +1,28 @@
+//! Decoder and Wireshark dissector for Kafka's KRaft control plane.
+//!
+//! The crate has two halves. The *pure half* knows bytes and Kafka and nothing of Wireshark: it turns one PDU into a flat
+//! [`tape`] of events and a [`Summary`](dissect::Summary), without unsafe code, without global state, and without an
+//! allocation whose size a wire value decides. The half in `epan`, behind the feature `plugin`, shows a tape in Wireshark;
+//! all unsafe code lives there.
+//!
+//! ```text
+//! bytes of one PDU ──► dissect ──► Tape + Summary ──► epan (protocol tree, columns, expert items)
+//!                                               └──► dump (object tree, as text)
+//! ```
+//!
+//! Imports point one way: [`rule`], [`wire`], [`tape`] < [`schema`] < [`decode`], [`pairing`], [`dump`] < [`dissect`] < `epan`.
+
+#![cfg_attr(not(feature = "plugin"), forbid(unsafe_code))]
+#![deny(unsafe_code)]
+
+pub mod decode;
+pub mod dissect;
+pub mod dump;
+#[cfg(feature = "plugin")]
+mod epan;
+pub mod pairing;
+pub mod recognize;
+pub mod rule;
+pub mod schema;
+pub mod tape;
+pub mod wire;

@@ -1,0 +1,246 @@
+//! What is remembered of a capture: its connections, a small record of every PDU, and which response answers which request.
+//!
+//! Kafka ties a response to its request by the correlation id alone, per connection. An id may be used again once it has
+//! been answered, or when its answer was never captured; so a response belongs to the newest unanswered request with its id.
+//!
+//! A PDU is recorded once, on the first pass over the capture; every later look at it goes by its [`PduId`].
+
+use std::collections::HashMap;
+
+use crate::recognize::Side;
+use crate::schema::Direction;
+
+/// A connection of this capture.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ConnectionId(pub u32);
+
+/// A PDU of this capture; PDUs are numbered in the order in which the first pass meets them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PduId(pub u32);
+
+/// Where and when a PDU was complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sighting {
+    /// Number of the frame that completes it.
+    pub frame: u32,
+    /// Time of that frame, in nanoseconds since the epoch.
+    pub time_ns: i64,
+}
+
+/// What the headers of a PDU tell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Heading {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The correlation id, unless the PDU ends before it.
+    pub correlation_id: Option<i32>,
+    /// API key and version; a response has them from its request.
+    pub api: Option<(i16, i16)>,
+}
+
+/// What is remembered of a PDU.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    time_ns: i64,
+    frame: u32,
+    /// The PDU that it answers or that answers it, or `NOBODY`.
+    partner: u32,
+    key: i16,
+    version: i16,
+    direction: Direction,
+}
+
+const NOBODY: u32 = u32::MAX;
+const _: () = assert!(size_of::<Record>() <= 24);
+
+/// What is remembered of a connection.
+#[derive(Clone, Copy, Debug, Default)]
+struct Connection {
+    client: Option<Side>,
+    /// Requests that wait for their answer.
+    unanswered: u32,
+    /// The correlation id of the newest request.
+    newest: Option<i32>,
+}
+
+/// Everything remembered of one capture file.
+#[derive(Debug, Default)]
+pub struct History {
+    connections: Vec<Connection>,
+    records: Vec<Record>,
+    unanswered: HashMap<(ConnectionId, i32), PduId>,
+}
+
+impl History {
+    /// Nothing remembered yet.
+    pub fn new() -> History {
+        History::default()
+    }
+
+    /// A new connection.
+    pub fn connect(&mut self) -> ConnectionId {
+        self.connections.push(Connection::default());
+        ConnectionId(self.connections.len() as u32 - 1)
+    }
+
+    /// The side of the connection that is known to be the client.
+    pub fn client(&self, connection: ConnectionId) -> Option<Side> {
+        self.connections.get(connection.0 as usize)?.client
+    }
+
+    /// Remembers who the client of a connection is.
+    pub fn learn_client(&mut self, connection: ConnectionId, client: Side) {
+        if let Some(known) = self.connections.get_mut(connection.0 as usize) {
+            known.client = Some(client);
+        }
+    }
+
+    /// Records a PDU and pairs it: a request waits for its answer, a response finds its request.
+    pub fn record(&mut self, connection: ConnectionId, sighting: Sighting, heading: Heading) -> PduId {
+        let id = PduId(self.records.len() as u32);
+        let (key, version) = heading.api.unwrap_or((-1, -1));
+        let mut record = Record {
+            time_ns: sighting.time_ns,
+            frame: sighting.frame,
+            partner: NOBODY,
+            key,
+            version,
+            direction: heading.direction,
+        };
+        match heading.direction {
+            Direction::Request => self.asked(connection, heading.correlation_id, id),
+            Direction::Response => {
+                if let Some(request) = self.answered(connection, heading.correlation_id) {
+                    let asked = &mut self.records[request.0 as usize];
+                    asked.partner = id.0;
+                    (record.partner, record.key, record.version) = (request.0, asked.key, asked.version);
+                }
+            }
+        }
+        self.records.push(record);
+        id
+    }
+
+    /// A request waits for its answer.
+    fn asked(&mut self, connection: ConnectionId, correlation_id: Option<i32>, id: PduId) {
+        let (Some(correlation_id), Some(known)) = (correlation_id, self.connections.get_mut(connection.0 as usize))
+        else {
+            return;
+        };
+        known.newest = Some(correlation_id);
+        if self.unanswered.insert((connection, correlation_id), id).is_none() {
+            known.unanswered += 1;
+        }
+    }
+
+    /// The request that a response answers. A response that ends before its correlation id can only answer a request that
+    /// waits alone.
+    fn answered(&mut self, connection: ConnectionId, correlation_id: Option<i32>) -> Option<PduId> {
+        let known = self.connections.get_mut(connection.0 as usize)?;
+        let alone = known.newest.filter(|_| known.unanswered == 1);
+        let request = self.unanswered.remove(&(connection, correlation_id.or(alone)?))?;
+        known.unanswered -= 1;
+        Some(request)
+    }
+
+    /// Where a recorded PDU was complete.
+    pub fn sighting(&self, id: PduId) -> Option<Sighting> {
+        let record = self.records.get(id.0 as usize)?;
+        Some(Sighting { frame: record.frame, time_ns: record.time_ns })
+    }
+
+    /// Which way a recorded PDU goes.
+    pub fn direction(&self, id: PduId) -> Option<Direction> {
+        Some(self.records.get(id.0 as usize)?.direction)
+    }
+
+    /// Where the PDU was complete that `id` answers, or that answers `id`.
+    pub fn partner(&self, id: PduId) -> Option<Sighting> {
+        self.sighting(PduId(self.records.get(id.0 as usize)?.partner))
+    }
+
+    /// From its request to the response `id`, in nanoseconds.
+    pub fn response_time_ns(&self, id: PduId) -> Option<i64> {
+        let request = self.partner(id)?;
+        Some(self.sighting(id)?.time_ns.saturating_sub(request.time_ns))
+    }
+
+    /// API key and version of the request that the response `id` answers.
+    pub fn answered_api(&self, id: PduId) -> Option<(i16, i16)> {
+        let record = self.records.get(id.0 as usize)?;
+        (record.partner != NOBODY).then_some((record.key, record.version))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Talk {
+        history: History,
+        frame: u32,
+    }
+
+    impl Talk {
+        fn new() -> (Talk, ConnectionId) {
+            let mut history = History::new();
+            let connection = history.connect();
+            (Talk { history, frame: 0 }, connection)
+        }
+
+        fn say(&mut self, connection: ConnectionId, direction: Direction, id: i32) -> PduId {
+            self.frame += 1;
+            let sighting = Sighting { frame: self.frame, time_ns: i64::from(self.frame) * 1000 };
+            let api = matches!(direction, Direction::Request).then_some((62, 4));
+            self.history.record(connection, sighting, Heading { direction, correlation_id: Some(id), api })
+        }
+
+        fn partner_frame(&self, id: PduId) -> Option<u32> {
+            self.history.partner(id).map(|sighting| sighting.frame)
+        }
+    }
+
+    use Direction::{Request, Response};
+
+    #[test]
+    fn pairs_by_correlation_id_in_any_order() {
+        let (mut talk, c) = Talk::new();
+        let (a, b) = (talk.say(c, Request, 1), talk.say(c, Request, 2));
+        let (answer_b, answer_a) = (talk.say(c, Response, 2), talk.say(c, Response, 1));
+        assert_eq!([a, b, answer_b, answer_a].map(|id| talk.partner_frame(id)), [Some(4), Some(3), Some(2), Some(1)]);
+        assert_eq!(talk.history.answered_api(answer_a), Some((62, 4)));
+    }
+
+    #[test]
+    fn the_same_id_on_another_connection_is_another_call() {
+        let (mut talk, c) = Talk::new();
+        let d = talk.history.connect();
+        talk.say(c, Request, 1);
+        let answer = talk.say(d, Response, 1);
+        assert_eq!(talk.partner_frame(answer), None);
+        assert_eq!(talk.history.answered_api(answer), None);
+    }
+
+    #[test]
+    fn a_response_without_id_answers_a_request_that_waits_alone() {
+        let (mut talk, c) = Talk::new();
+        let sighting = Sighting { frame: 9, time_ns: 0 };
+        let heading = Heading { direction: Response, correlation_id: None, api: None };
+        talk.say(c, Request, 1);
+        let answer = talk.history.record(c, sighting, heading);
+        talk.say(c, Request, 2);
+        talk.say(c, Request, 3);
+        let either = talk.history.record(c, sighting, heading);
+        assert_eq!([answer, either].map(|id| talk.partner_frame(id)), [Some(1), None]);
+    }
+
+    #[test]
+    fn a_reused_id_belongs_to_the_newest_unanswered_request() {
+        let (mut talk, c) = Talk::new();
+        let lost = talk.say(c, Request, 7);
+        let asked = talk.say(c, Request, 7);
+        let answer = talk.say(c, Response, 7);
+        let stray = talk.say(c, Response, 7);
+        assert_eq!([lost, asked, answer, stray].map(|id| talk.partner_frame(id)), [None, Some(3), Some(2), None]);
+    }
+}

@@ -1,0 +1,215 @@
+//! The flat result of decoding one PDU: a list of small events, strings and UUIDs as ranges of the PDU.
+//!
+//! A tape is always balanced: every [`Event::Open`] has its [`Event::Close`], also after a fault. Offsets count from the
+//! first byte of the size prefix; a range covers exactly the bytes that encode the value, length prefixes included.
+
+use crate::wire::{Fault, Halt};
+
+/// Which field of which message an event is about; [`crate::schema::field`] resolves it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldId {
+    /// Number of the message, see [`crate::schema::Message::id`].
+    pub message: u16,
+    /// Place of the field in the message, counted depth first; the message itself is 0.
+    pub ord: u16,
+}
+
+/// What a leaf holds. Numbers are carried, everything longer is read from the PDU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Value {
+    /// An integer of any width, signed or not.
+    Int(i64),
+    /// A boolean, as the byte that was sent.
+    Bool(u8),
+    /// Sixteen bytes: the whole range.
+    Uuid,
+    /// Text after a length prefix.
+    Text {
+        /// Bytes of the length prefix, 1 to 5.
+        prefix: u8,
+    },
+    /// Bytes after a length prefix, or without one (`prefix` 0).
+    Bytes {
+        /// Bytes of the length prefix, 0 to 5.
+        prefix: u8,
+    },
+    /// Null; the range is that of the length prefix.
+    Null,
+}
+
+/// One step through a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message, a struct, an array or a tagged field section begins.
+    Open {
+        /// What begins.
+        field: FieldId,
+        /// Offset of its first byte, that of the count.
+        at: u32,
+        /// Bytes up to its end, or up to where decoding stopped.
+        len: u32,
+        /// Bytes of the count, 0 for a struct.
+        prefix: u8,
+        /// Elements announced by an array or section; the index of a struct in its array.
+        count: u32,
+    },
+    /// A value.
+    Leaf {
+        /// Which.
+        field: FieldId,
+        /// Offset of its first byte, that of its length prefix.
+        at: u32,
+        /// Bytes it takes.
+        len: u32,
+        /// What it holds.
+        value: Value,
+    },
+    /// The innermost open event ends.
+    Close,
+    /// Something is wrong or odd here; it stands next to the value it speaks of, or where that would stand.
+    Note {
+        /// The field in question.
+        field: FieldId,
+        /// Offset of the first byte in question.
+        at: u32,
+        /// Bytes in question.
+        len: u32,
+        /// What it is.
+        fault: Fault,
+    },
+}
+
+const _: () = assert!(size_of::<Event>() <= 32 && !std::mem::needs_drop::<Event>());
+
+/// Where and why decoding ended before the end of the message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stop {
+    /// Offset of the first byte of the value that could not be read.
+    pub at: u32,
+    /// Why.
+    pub why: Halt,
+}
+
+/// The events of one PDU. Meant to be reused: clearing keeps the memory.
+#[derive(Debug, Default)]
+pub struct Tape {
+    events: Vec<Event>,
+    stop: Option<Stop>,
+}
+
+/// Names an open event, so that it can be closed.
+#[derive(Debug)]
+pub struct Mark(usize);
+
+impl Tape {
+    /// An empty tape.
+    pub const fn new() -> Tape {
+        Tape { events: Vec::new(), stop: None }
+    }
+
+    /// Forgets the events, keeps the memory.
+    pub fn clear(&mut self) {
+        self.events.clear();
+        self.stop = None;
+    }
+
+    /// The events so far.
+    pub fn events(&self) -> &[Event] {
+        &self.events
+    }
+
+    /// Where decoding stopped early, if it did.
+    pub fn stop(&self) -> Option<Stop> {
+        self.stop
+    }
+
+    /// Appends the beginning of something whose end is not known yet.
+    #[inline]
+    pub fn open(&mut self, field: FieldId, at: u32, prefix: u8, count: u32) -> Mark {
+        self.events.push(Event::Open { field, at, len: u32::from(prefix), prefix, count });
+        Mark(self.events.len() - 1)
+    }
+
+    /// Appends the end of what `mark` names, which lies at offset `end`.
+    #[inline]
+    pub fn close(&mut self, mark: Mark, end: u32) {
+        if let Some(Event::Open { at, len, .. }) = self.events.get_mut(mark.0) {
+            *len = end - *at;
+        }
+        self.events.push(Event::Close);
+    }
+
+    /// Appends a value.
+    #[inline]
+    pub fn leaf(&mut self, field: FieldId, at: u32, len: u32, value: Value) {
+        self.events.push(Event::Leaf { field, at, len, value });
+    }
+
+    /// Appends a remark.
+    pub fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
+        self.events.push(Event::Note { field, at, len, fault });
+    }
+
+    /// A place to come back to with [`rewind`](Tape::rewind).
+    pub fn len(&self) -> usize {
+        self.events.len()
+    }
+
+    /// Whether nothing has been decoded.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
+    /// Forgets all events after the first `len`, and why decoding stopped.
+    pub fn rewind(&mut self, len: usize) {
+        self.events.truncate(len);
+        self.stop = None;
+    }
+
+    /// Remembers where decoding stopped. The first stop counts.
+    #[cold]
+    pub fn stopped(&mut self, at: u32, why: Halt) {
+        self.stop.get_or_insert(Stop { at, why });
+    }
+}
+
+/// Access to the values of one message, or of one element of an array, by the ordinals of its fields.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'a> {
+    events: &'a [Event],
+    pdu: &'a [u8],
+    message: u16,
+}
+
+impl<'a> View<'a> {
+    /// The values of message number `message` among `events`, which were decoded from `pdu`.
+    pub fn new(events: &'a [Event], pdu: &'a [u8], message: u16) -> View<'a> {
+        View { events, pdu, message }
+    }
+
+    /// The first value of the field: its range and what it holds.
+    pub fn leaf(&self, ord: u16) -> Option<(&'a [u8], Value)> {
+        self.events.iter().find_map(|event| match *event {
+            Event::Leaf { field, at, len, value } if field.ord == ord && field.message == self.message => {
+                Some((self.pdu.get(at as usize..(at + len) as usize)?, value))
+            }
+            _ => None,
+        })
+    }
+
+    /// An integer.
+    pub fn int(&self, ord: u16) -> Option<i64> {
+        match self.leaf(ord)? {
+            (_, Value::Int(value)) => Some(value),
+            _ => None,
+        }
+    }
+
+    /// The bytes of a text, without its length.
+    pub fn text(&self, ord: u16) -> Option<&'a [u8]> {
+        match self.leaf(ord)? {
+            (bytes, Value::Text { prefix }) => bytes.get(usize::from(prefix)..),
+            _ => None,
+        }
+    }
+}
