@@ -26,7 +26,7 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
 
     /// What of epan's API is bound. Whatever these names need comes along.
     const FUNCTIONS: &str = "proto_register_(protocol|field_array|subtree_array)|expert_register_(protocol|field_array)\
-        |register_dissector|prefs_register_protocol|dissector_add_uint_range_with_preference\
+        |prefs_register_protocol\
         |proto_tree_add_(item|int|uint|int64|string|guid|boolean|time)|proto_item_(add_subtree|set_text|append_text)\
         |proto_(tree_get_parent|field_is_referenced)|proto_tree_add_expert_format|expert_add_info_format\
         |col_(clear|append_str|set_str)|kraft_.*";
@@ -39,7 +39,7 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
     const OPAQUE: &str = "_packet_info|tvbuff|_proto_node|epan_column_info|pref_module|expert_module|dissector_handle";
 
     pub fn build() {
-        for file in ["wrapper.h", "src/epan/shim.h", "src/epan/shim.c"] {
+        for file in ["wrapper.h", "src/epan/shim.h", "src/epan/shim.c", "src/epan/builtin.h"] {
             println!("cargo:rerun-if-changed={file}");
         }
         let Ok(wireshark) = pkg_config::Config::new().cargo_metadata(false).atleast_version("4.0").probe("wireshark")

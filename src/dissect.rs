@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::decode::{Stopped, decode, undecoded};
-use crate::pairing::{ConnectionId, Heading, History, PduId, Sighting};
+use crate::pairing::{ConnectionId, Heading, History, Nature, PduId, Sighting};
 use crate::recognize::{Likeness, Side, direction, request_likeness};
 use crate::schema::{Api, Direction, Message, api, header, names};
 use crate::tape::{Event, Tape, Value, View};
@@ -26,6 +26,8 @@ pub struct Pdu<'a> {
     pub sender: Side,
     /// The end whose port says that it is the server, if one does.
     pub server: Option<Side>,
+    /// On the first look: framing is lost, so that these bytes belong to nobody knows which message.
+    pub stray: bool,
 }
 
 /// Whether a PDU is seen for the first time.
@@ -44,6 +46,8 @@ pub struct Summary {
     pub id: Option<PduId>,
     /// Which way it goes.
     pub direction: Direction,
+    /// What kind of bytes they are.
+    pub nature: Nature,
     /// API key and version: from the header of a request, from the request of a response.
     pub api: Option<(i16, i16)>,
     /// The message whose fields are on the tape, if the body was decoded.
@@ -60,26 +64,32 @@ pub struct Summary {
 pub fn dissect(pdu: &Pdu, look: Look, history: &mut History, tape: &mut Tape) -> Summary {
     tape.clear();
     let mut reader = Reader::new(pdu.captured, pdu.length);
-    let framed = frame(&mut reader, tape);
-    let (id, direction, api) = place(pdu, look, framed, history);
-    let partner = id.and_then(|id| history.partner(id));
-    let time_ns = id.filter(|_| direction == Direction::Response).and_then(|id| history.response_time_ns(id));
-    let (body, body_version) = if framed { message(direction, api, &mut reader, pdu, tape) } else { (None, 0) };
+    let mut summary = place(pdu, look, history);
+    if summary.nature == Nature::Stray {
+        tape.note(header::UNDECODED, 0, pdu.length, Fault::Unframed);
+    } else if !frame(&mut reader, tape) {
+        if look == Look::First {
+            history.lose_framing(pdu.connection, pdu.sender);
+        }
+    } else if summary.nature == Nature::Message {
+        (summary.body, summary.body_version) = message(&summary, &mut reader, pdu, tape);
+    }
     if !matches!(tape.stop(), Some(stop) if matches!(stop.why, Halt::NotCaptured { .. })) {
         // A body without schema, what follows the message, or what follows a fault.
         undecoded(&mut reader, tape);
     }
-    Summary { id, direction, api, body, body_version, partner, time_ns }
+    summary
 }
 
-/// The place of a PDU in its conversation: its number, which way it goes, its API key and version.
-fn place(pdu: &Pdu, look: Look, framed: bool, history: &mut History) -> (Option<PduId>, Direction, Option<(i16, i16)>) {
+/// The place of a PDU in its conversation: its number, which way it goes, its API key and version, its partner.
+fn place(pdu: &Pdu, look: Look, history: &mut History) -> Summary {
     let known = match look {
         Look::First => None,
         Look::Again(id) => id.filter(|id| history.sighting(*id).is_some_and(|first| first.frame == pdu.sighting.frame)),
     };
     let direction = known.and_then(|id| history.direction(id)).unwrap_or_else(|| way(pdu, look, history));
-    let heading = heading(direction, if framed { pdu.captured } else { &[] });
+    let nature = known.and_then(|id| history.nature(id)).unwrap_or_else(|| nature(pdu, direction, history));
+    let heading = heading(direction, nature, pdu);
     let id = match look {
         Look::First => Some(history.record(pdu.connection, pdu.sighting, heading)),
         Look::Again(_) => known,
@@ -88,7 +98,46 @@ fn place(pdu: &Pdu, look: Look, framed: bool, history: &mut History) -> (Option<
         Direction::Request => heading.api,
         Direction::Response => id.and_then(|id| history.answered_api(id)),
     };
-    (id, direction, api)
+    if look == Look::First {
+        watch_sasl(pdu, direction, nature, api, history);
+    }
+    let partner = id.and_then(|id| history.partner(id));
+    let time_ns = id.filter(|_| direction == Direction::Response).and_then(|id| history.response_time_ns(id));
+    Summary { id, direction, nature, api, body: None, body_version: 0, partner, time_ns }
+}
+
+/// Whether a PDU is a message. While SASL tokens are exchanged, only what a client surely sends as a request, or what is
+/// waited for as an answer, is one.
+fn nature(pdu: &Pdu, direction: Direction, history: &History) -> Nature {
+    if pdu.stray {
+        return Nature::Stray;
+    }
+    let is_message = !history.sasl_tokens(pdu.connection)
+        || match direction {
+            Direction::Request => request_likeness(pdu.captured, pdu.length) == Likeness::Strong,
+            Direction::Response => word(pdu.captured, 4).is_some_and(|id| history.awaits(pdu.connection, id)),
+        };
+    if is_message { Nature::Message } else { Nature::SaslToken }
+}
+
+/// Notes where raw SASL tokens begin (an accepted SaslHandshake v0) and where they end (the next request).
+fn watch_sasl(pdu: &Pdu, direction: Direction, nature: Nature, api: Option<(i16, i16)>, history: &mut History) {
+    if nature != Nature::Message {
+        return;
+    }
+    match (direction, api) {
+        (Direction::Request, _) if history.sasl_tokens(pdu.connection) => {
+            history.set_sasl_tokens(pdu.connection, false);
+        }
+        (Direction::Response, Some((key, version))) => {
+            let follow = names::api_key(key).is_some_and(|api| api.raw_tokens_follow.has(version));
+            // The response begins with its error code, behind size prefix and correlation id.
+            if follow && pdu.captured.get(8..10) == Some(&[0, 0]) {
+                history.set_sasl_tokens(pdu.connection, true);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Which way a PDU goes. The first request that leaves no doubt settles it for its connection.
@@ -101,15 +150,19 @@ fn way(pdu: &Pdu, look: Look, history: &mut History) -> Direction {
     direction(pdu.sender, client, pdu.server, likeness)
 }
 
-/// What the header tells, as far as it was captured.
-fn heading(direction: Direction, captured: &[u8]) -> Heading {
-    let word = |at| Some(i32::from_be_bytes(*captured.get(at..)?.first_chunk()?));
-    match direction {
-        Direction::Request => {
-            Heading { direction, api: word(4).map(|word| ((word >> 16) as i16, word as i16)), correlation_id: word(8) }
-        }
-        Direction::Response => Heading { direction, api: None, correlation_id: word(4) },
-    }
+/// What the header tells, as far as it was captured. Behind a size prefix that cannot be right there is none.
+fn heading(direction: Direction, nature: Nature, pdu: &Pdu) -> Heading {
+    let framed = word(pdu.captured, 0).is_some_and(|size| i64::from(size) + 4 == i64::from(pdu.length));
+    let captured = if framed && nature == Nature::Message { pdu.captured } else { &[] };
+    let (api, correlation_id) = match direction {
+        Direction::Request => (word(captured, 4).map(|word| ((word >> 16) as i16, word as i16)), word(captured, 8)),
+        Direction::Response => (None, word(captured, 4)),
+    };
+    Heading { direction, correlation_id, api, nature }
+}
+
+fn word(captured: &[u8], at: usize) -> Option<i32> {
+    Some(i32::from_be_bytes(*captured.get(at..)?.first_chunk()?))
 }
 
 /// The size prefix; false where it cannot be right, so that nothing after it has a place.
@@ -137,14 +190,9 @@ fn frame(reader: &mut Reader, tape: &mut Tape) -> bool {
 }
 
 /// Header and body.
-fn message(
-    direction: Direction,
-    key_and_version: Option<(i16, i16)>,
-    reader: &mut Reader,
-    pdu: &Pdu,
-    tape: &mut Tape,
-) -> (Option<&'static Message>, i16) {
-    let (key, version) = key_and_version.unwrap_or((-1, -1));
+fn message(summary: &Summary, reader: &mut Reader, pdu: &Pdu, tape: &mut Tape) -> (Option<&'static Message>, i16) {
+    let direction = summary.direction;
+    let (key, version) = summary.api.unwrap_or((-1, -1));
     let done = match direction {
         Direction::Request => decode(&header::REQUEST, header::request_version(key, version), reader, tape),
         Direction::Response => decode(&header::RESPONSE, header::response_version(key, version), reader, tape),
@@ -211,6 +259,14 @@ impl Summary {
 
     /// One line that says what the PDU is: API, version, direction, then what identifies the message.
     pub fn write_info(&self, pdu: &[u8], tape: &Tape, out: &mut String) {
+        match self.nature {
+            Nature::Message => self.write_message_info(pdu, tape, out),
+            Nature::SaslToken => out.push_str("SASL token"),
+            Nature::Stray => out.push_str("Bytes outside of any known message"),
+        }
+    }
+
+    fn write_message_info(&self, pdu: &[u8], tape: &Tape, out: &mut String) {
         let _ = match (self.api, self.api_name()) {
             (Some((_, version)), Some(name)) => write!(out, "{name} v{version} "),
             (Some((key, version)), None) => write!(out, "API key {key} v{version} "),
@@ -223,10 +279,8 @@ impl Summary {
         if self.direction == Direction::Response && self.api.is_none() {
             out.push_str(", its request was not captured");
         }
-        if let Some(body) = self.body {
-            if let Some(info) = body.root.label {
-                info(&View::new(tape.events(), pdu, body.id), out);
-            }
+        if let Some((body, info)) = self.body.and_then(|body| Some((body, body.root.label?))) {
+            info(&View::new(tape.events(), pdu, body.id), out);
         }
         if tape.events().iter().any(|event| matches!(event, Event::Note { fault: Fault::FrameLength { .. }, .. })) {
             out.push_str(", framing lost");

@@ -10,7 +10,8 @@
 //!                                               └──► dump (object tree, as text)
 //! ```
 //!
-//! Imports point one way: [`rule`], [`wire`], [`tape`] < [`schema`] < [`decode`], [`pairing`], [`dump`] < [`dissect`] < `epan`.
+//! Imports point one way: [`rule`], [`wire`], [`tape`] < [`schema`] < [`decode`] < [`recognize`] < [`pairing`],
+//! [`framing`] < [`dissect`] < [`dump`], `epan`.
 
 #![cfg_attr(not(feature = "plugin"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
@@ -20,6 +21,7 @@ pub mod dissect;
 pub mod dump;
 #[cfg(feature = "plugin")]
 mod epan;
+pub mod framing;
 pub mod pairing;
 pub mod recognize;
 pub mod rule;

@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use crate::framing::{Flow, Segment};
 use crate::recognize::Side;
 use crate::schema::Direction;
 
@@ -27,6 +28,17 @@ pub struct Sighting {
     pub time_ns: i64,
 }
 
+/// What kind of bytes they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nature {
+    /// A request or a response.
+    Message,
+    /// What follows a SaslHandshake v0: a size prefix and a token of the SASL mechanism, without Kafka's header.
+    SaslToken,
+    /// Bytes after framing was lost, of which nobody knows where they belong.
+    Stray,
+}
+
 /// What the headers of a PDU tell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Heading {
@@ -36,6 +48,8 @@ pub struct Heading {
     pub correlation_id: Option<i32>,
     /// API key and version; a response has them from its request.
     pub api: Option<(i16, i16)>,
+    /// What kind of bytes they are.
+    pub nature: Nature,
 }
 
 /// What is remembered of a PDU.
@@ -48,6 +62,7 @@ struct Record {
     key: i16,
     version: i16,
     direction: Direction,
+    nature: Nature,
 }
 
 const NOBODY: u32 = u32::MAX;
@@ -57,6 +72,10 @@ const _: () = assert!(size_of::<Record>() <= 24);
 #[derive(Clone, Copy, Debug, Default)]
 struct Connection {
     client: Option<Side>,
+    /// By sender.
+    flows: [Flow; 2],
+    /// Whether raw SASL tokens are exchanged.
+    sasl_tokens: bool,
     /// Requests that wait for their answer.
     unanswered: u32,
     /// The correlation id of the newest request.
@@ -95,6 +114,38 @@ impl History {
         }
     }
 
+    /// Whether a PDU begins with the segment that `sender` sent. On the first pass only; later the records tell.
+    pub fn begins_pdu(&mut self, connection: ConnectionId, sender: Side, segment: &Segment) -> bool {
+        let Some(known) = self.connections.get_mut(connection.0 as usize) else { return true };
+        let from_client = known.client.map(|client| client == sender);
+        let unanswered = &self.unanswered;
+        known.flows[sender as usize].advance(segment, from_client, |id| unanswered.contains_key(&(connection, id)))
+    }
+
+    /// Framing is lost in one direction of a connection.
+    pub fn lose_framing(&mut self, connection: ConnectionId, sender: Side) {
+        if let Some(known) = self.connections.get_mut(connection.0 as usize) {
+            known.flows[sender as usize].lose();
+        }
+    }
+
+    /// Whether raw SASL tokens are exchanged on a connection.
+    pub fn sasl_tokens(&self, connection: ConnectionId) -> bool {
+        self.connections.get(connection.0 as usize).is_some_and(|known| known.sasl_tokens)
+    }
+
+    /// Remembers whether raw SASL tokens are exchanged on a connection.
+    pub fn set_sasl_tokens(&mut self, connection: ConnectionId, exchanged: bool) {
+        if let Some(known) = self.connections.get_mut(connection.0 as usize) {
+            known.sasl_tokens = exchanged;
+        }
+    }
+
+    /// Whether a request with this correlation id waits for its answer.
+    pub fn awaits(&self, connection: ConnectionId, correlation_id: i32) -> bool {
+        self.unanswered.contains_key(&(connection, correlation_id))
+    }
+
     /// Records a PDU and pairs it: a request waits for its answer, a response finds its request.
     pub fn record(&mut self, connection: ConnectionId, sighting: Sighting, heading: Heading) -> PduId {
         let id = PduId(self.records.len() as u32);
@@ -106,8 +157,10 @@ impl History {
             key,
             version,
             direction: heading.direction,
+            nature: heading.nature,
         };
         match heading.direction {
+            _ if heading.nature != Nature::Message => {}
             Direction::Request => self.asked(connection, heading.correlation_id, id),
             Direction::Response => {
                 if let Some(request) = self.answered(connection, heading.correlation_id) {
@@ -154,6 +207,11 @@ impl History {
         Some(self.records.get(id.0 as usize)?.direction)
     }
 
+    /// What kind of bytes a recorded PDU is.
+    pub fn nature(&self, id: PduId) -> Option<Nature> {
+        Some(self.records.get(id.0 as usize)?.nature)
+    }
+
     /// Where the PDU was complete that `id` answers, or that answers `id`.
     pub fn partner(&self, id: PduId) -> Option<Sighting> {
         self.sighting(PduId(self.records.get(id.0 as usize)?.partner))
@@ -192,7 +250,11 @@ mod tests {
             self.frame += 1;
             let sighting = Sighting { frame: self.frame, time_ns: i64::from(self.frame) * 1000 };
             let api = matches!(direction, Direction::Request).then_some((62, 4));
-            self.history.record(connection, sighting, Heading { direction, correlation_id: Some(id), api })
+            self.history.record(
+                connection,
+                sighting,
+                Heading { direction, correlation_id: Some(id), api, nature: Nature::Message },
+            )
         }
 
         fn partner_frame(&self, id: PduId) -> Option<u32> {
@@ -225,7 +287,7 @@ mod tests {
     fn a_response_without_id_answers_a_request_that_waits_alone() {
         let (mut talk, c) = Talk::new();
         let sighting = Sighting { frame: 9, time_ns: 0 };
-        let heading = Heading { direction: Response, correlation_id: None, api: None };
+        let heading = Heading { direction: Response, correlation_id: None, api: None, nature: Nature::Message };
         talk.say(c, Request, 1);
         let answer = talk.history.record(c, sighting, heading);
         talk.say(c, Request, 2);

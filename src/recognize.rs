@@ -4,15 +4,19 @@
 //! names its API, its version and its client; ports are the last resort, since they mislead after Decode As, with port
 //! lists that hold both ends, and inside TLS.
 
-use crate::schema::{Direction, header, names};
+use crate::decode::decode;
+use crate::rule::Severity;
+use crate::schema::{Direction, api, header, names};
+use crate::tape::{Event, Tape};
+use crate::wire::{Halt, Reader};
 
 /// One of the two ends of a connection. Which end is `A` does not matter, as long as it stays so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
     /// The one end.
-    A,
+    A = 0,
     /// The other end.
-    B,
+    B = 1,
 }
 
 /// How much a PDU looks like a request.
@@ -61,6 +65,71 @@ fn client_id_likeness(rest: &[u8], left: usize) -> Likeness {
         Some(id) if std::str::from_utf8(id).is_ok_and(|id| !id.chars().any(char::is_control)) => Likeness::Strong,
         Some(_) => Likeness::None,
     }
+}
+
+/// Whether a connection that begins with these bytes is Kafka's. Stricter than [`request_likeness`], since whole connections
+/// of other protocols hang on it: the header must be right to its last byte, a body whose schema is here must not hold
+/// anything that Kafka rejects, and what follows the PDU in the segment must be another one. `length` is what the segment
+/// has on the wire, `max_size` the largest plausible size prefix.
+pub fn opens_connection(captured: &[u8], length: u32, max_size: u32, tape: &mut Tape) -> bool {
+    let mut at = 0u32;
+    while at < length {
+        let Some(rest) = captured.get(at as usize..).filter(|rest| rest.len() >= 4 || length as usize > captured.len())
+        else {
+            // Fewer than four bytes of the next PDU say nothing against it.
+            return at > 0;
+        };
+        match opening_request(rest, length - at, max_size, tape) {
+            Some(pdu_length) => at = at.saturating_add(pdu_length),
+            None => return false,
+        }
+    }
+    at > 0
+}
+
+/// The length of the request that `rest` begins with, if it can be one.
+fn opening_request(rest: &[u8], left: u32, max_size: u32, tape: &mut Tape) -> Option<u32> {
+    let size = u32::from_be_bytes(*rest.first_chunk()?);
+    let length = size.checked_add(4).filter(|_| size <= max_size)?;
+    if (rest.len() as u32) < HEADER_TO_CLIENT_ID && left < length {
+        return is_short_opening(rest, size).then_some(length);
+    }
+    let likeness = request_likeness(rest, length);
+    if likeness == Likeness::None {
+        return None;
+    }
+    tape.clear();
+    let mut reader = Reader::new(rest, length);
+    reader.array::<4>().ok()?;
+    let [k0, k1, v0, v1] = *rest.get(4..)?.first_chunk()?;
+    let (key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
+    let header = decode(&header::REQUEST, header::request_version(key, version), &mut reader, tape);
+    let body = api(key).map(|api| &api.request).filter(|request| request.versions.has(version));
+    let decoded = header.is_ok() && body.is_some_and(|body| decode(body, version, &mut reader, tape).is_ok());
+    let cut = left < length && matches!(tape.stop(), Some(stop) if matches!(stop.why, Halt::NotCaptured { .. }));
+    let clean = !tape.events().iter().any(is_fault);
+    // Without a client id there is little to go by: then the body must bear it out to the last byte.
+    let borne_out = decoded && reader.left() == 0;
+    let is_request =
+        clean && (borne_out || likeness == Likeness::Strong && (header.is_ok() && (body.is_none() || decoded) || cut));
+    is_request.then_some(length)
+}
+
+/// Bytes from the size prefix to the text of the client id.
+const HEADER_TO_CLIENT_ID: u32 = 14;
+/// Size prefixes up to this are believed without a client id.
+const MAX_SHORT_OPENING: u32 = 1 << 20;
+
+/// Whether a first segment that ends before the client id begins a request. With so little to go by, only an API and a
+/// version that are decoded here will do.
+fn is_short_opening(rest: &[u8], size: u32) -> bool {
+    let Some(&[k0, k1, v0, v1]) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return false };
+    let version = i16::from_be_bytes([v0, v1]);
+    size <= MAX_SHORT_OPENING && api(i16::from_be_bytes([k0, k1])).is_some_and(|api| api.request.versions.has(version))
+}
+
+fn is_fault(event: &Event) -> bool {
+    matches!(event, Event::Note { fault, .. } if fault.rule().severity == Severity::Error)
 }
 
 /// Which way a PDU goes.
@@ -116,6 +185,49 @@ mod tests {
         let mut pdu = vec![0, 0, 0, 20, 0, 0, 0, 1, 0];
         pdu.extend([0; 15]);
         assert!(likeness(&pdu) < Likeness::Strong);
+    }
+
+    fn opens(segment: &[u8]) -> bool {
+        opens_connection(segment, segment.len() as u32, 100 << 20, &mut Tape::new())
+    }
+
+    fn sized(mut pdu: Vec<u8>) -> Vec<u8> {
+        let size = pdu.len() as u32 - 4;
+        pdu[..4].copy_from_slice(&size.to_be_bytes());
+        pdu
+    }
+
+    #[test]
+    fn a_connection_opens_with_a_whole_request_or_the_beginning_of_one() {
+        let vote = sized(request(52, 0, b"raft-client-1"));
+        assert!(opens(&vote));
+        assert!(opens(&[&vote[..], &vote[..]].concat()));
+        assert!(opens(&[&vote[..], &vote[..2]].concat()));
+        let mut long = vote.clone();
+        long[2] = 9;
+        assert!(opens(&long));
+    }
+
+    /// The beginning of a registration with this size prefix.
+    fn registration_of(size: u32) -> Vec<u8> {
+        [&size.to_be_bytes()[..], &request(62, 4, b"1")[4..]].concat()
+    }
+
+    #[test]
+    fn near_misses_do_not_open_a_connection() {
+        let vote = sized(request(52, 0, b"raft-client-1"));
+        let registration = sized(request(62, 4, b"1"));
+        let other = b"GET / HTTP/1.1\r\n\r\n".to_vec();
+        for bytes in [&[][..], &vote[..3], &registration, &other, &[&vote[..], &[9; 9]].concat()] {
+            assert!(!opens(bytes), "{bytes:02x?}");
+        }
+        assert!(
+            opens_connection(&registration_of(300)[..10], 10, 100 << 20, &mut Tape::new()),
+            "a short first segment"
+        );
+        assert!(!opens_connection(&registration_of(300)[..7], 7, 100 << 20, &mut Tape::new()), "too short to tell");
+        let unnamed = sized(request(0, 9, b""));
+        assert!(!opens(&unnamed), "an unnamed client of an API without schema");
     }
 
     #[test]

@@ -81,6 +81,8 @@ pub enum Fault {
         /// Newest version of the schema.
         last: i16,
     },
+    /// Bytes after framing was lost.
+    Unframed,
     /// More values than one PDU is shown with.
     TooManyValues {
         /// Where showing stopped.
@@ -92,7 +94,7 @@ use Group::{Malformed, Protocol, Undecoded};
 use Severity::{Error, Note, Warn};
 
 /// The rules of all faults; [`Fault::rule`] picks one.
-pub static RULES: [Rule; 15] = [
+pub static RULES: [Rule; 16] = [
     Rule::new("truncated", Error, Malformed, "A value passes the end of its frame"),
     Rule::new("count_too_large", Error, Malformed, "An array counts more elements than bytes are left"),
     Rule::new("varint_too_long", Error, Malformed, "A varint is longer than five bytes"),
@@ -107,6 +109,7 @@ pub static RULES: [Rule; 15] = [
     Rule::new("trailing_bytes", Note, Protocol, "Bytes after the end of the message"),
     Rule::new("tag_size", Note, Protocol, "A tagged field is larger than its value"),
     Rule::new("unknown_version", Warn, Undecoded, "A version that this dissector does not know"),
+    Rule::new("unframed", Note, Undecoded, "Bytes of which is not known to which message they belong"),
     Rule::new("too_many_values", Warn, Undecoded, "More values than are shown of one PDU"),
 ];
 
@@ -128,7 +131,8 @@ impl Fault {
             Fault::TrailingBytes { .. } => 11,
             Fault::TagSize { .. } => 12,
             Fault::UnknownVersion { .. } => 13,
-            Fault::TooManyValues { .. } => 14,
+            Fault::Unframed => 14,
+            Fault::TooManyValues { .. } => 15,
         }
     }
 
@@ -160,6 +164,10 @@ impl fmt::Display for Fault {
             Fault::UnknownVersion { version, first, last } => {
                 write!(f, "no schema for v{version}, this dissector knows v{first} to v{last}: the body is not decoded")
             }
+            Fault::Unframed => f.write_str(
+                "framing is not known here (it was lost, or the capture begins in the middle); the next segment that begins \
+                 with a message is decoded again",
+            ),
             Fault::TooManyValues { limit } => write!(f, "the rest of the PDU is not shown after {limit} values"),
         }
     }

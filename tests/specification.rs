@@ -21,7 +21,15 @@ fn bytes(hex: &str) -> Vec<u8> {
 
 fn object_tree(captured: &[u8], sender: Side, frame: u32, connection: ConnectionId, history: &mut History) -> String {
     let sighting = Sighting { frame, time_ns: 0 };
-    let pdu = Pdu { captured, length: captured.len() as u32, sighting, connection, sender, server: Some(Side::B) };
+    let pdu = Pdu {
+        captured,
+        length: captured.len() as u32,
+        sighting,
+        connection,
+        sender,
+        server: Some(Side::B),
+        stray: false,
+    };
     let mut tape = Tape::new();
     let summary = dissect(&pdu, Look::First, history, &mut tape);
     let mut text = String::new();

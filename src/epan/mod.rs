@@ -15,12 +15,15 @@ mod register;
 mod sys;
 
 use std::cell::UnsafeCell;
+use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::dissect::{Look, Pdu, Summary, dissect};
-use crate::pairing::{ConnectionId, History, PduId, Sighting};
-use crate::recognize::Side;
-use crate::tape::Tape;
+use crate::framing::Segment;
+use crate::pairing::{ConnectionId, History, Nature, PduId, Sighting};
+use crate::recognize::{Side, opens_connection};
+use crate::schema::Direction;
+use crate::tape::{Stop, Tape};
 use crate::wire::Halt;
 
 /// What lives from one call of epan to the next: the memory of the open file, and the result of the last decoding.
@@ -76,26 +79,55 @@ extern "C" fn kraft_connect() -> u32 {
     unsafe { state() }.history.connect().0 + 1
 }
 
+/// Whether a connection that begins with this segment is Kafka's.
+#[unsafe(no_mangle)]
+extern "C" fn kraft_opens_connection(segment: *const sys::kraft_segment) -> c_int {
+    // SAFETY: the shim hands a segment of its own, and no other entry point runs.
+    let (segment, state) = unsafe { ((*segment).view(), state()) };
+    let opens = catch_unwind(AssertUnwindSafe(|| {
+        opens_connection(segment.captured, segment.length, segment.max_size, &mut state.tape)
+    }));
+    opens.unwrap_or(false).into()
+}
+
+/// The sender of the next PDU is the client of its connection: what it sends opens one.
+#[unsafe(no_mangle)]
+extern "C" fn kraft_client_speaks(next: *const sys::kraft_pdu) {
+    // SAFETY: the shim hands a struct of its own, and no other entry point runs.
+    let (next, state) = unsafe { (&*next, state()) };
+    if next.look() == Look::First {
+        state.history.learn_client(next.connection(), next.sender());
+    }
+}
+
+/// Whether a PDU begins with the segment. On later passes `next` names what was recorded of it.
+#[unsafe(no_mangle)]
+extern "C" fn kraft_begins_pdu(next: *const sys::kraft_pdu, segment: *const sys::kraft_segment) -> c_int {
+    // SAFETY: the shim hands structs of its own, and no other entry point runs.
+    let (next, segment, state) = unsafe { (&*next, (*segment).view(), state()) };
+    let begins = match next.look() {
+        Look::First => {
+            let advance = || state.history.begins_pdu(next.connection(), next.sender(), &segment);
+            catch_unwind(AssertUnwindSafe(advance)).unwrap_or(true)
+        }
+        Look::Again(id) => id.and_then(|id| state.history.nature(id)) != Some(Nature::Stray),
+    };
+    begins.into()
+}
+
 /// Decodes a PDU and remembers it. Calls nothing of epan.
 #[unsafe(no_mangle)]
 extern "C" fn kraft_decode(pdu: *mut sys::kraft_pdu) {
     // SAFETY: the shim hands a PDU of its own that nobody else looks at, and no other entry point runs.
     let (pdu, state) = unsafe { (&mut *pdu, state()) };
     // SAFETY: the shim got `captured` from epan for this packet.
-    let decoded = unsafe { decoded_pdu(pdu) };
-    let look = match (pdu.first_pass != 0, pdu.id.checked_sub(1)) {
-        (true, _) => Look::First,
-        (false, first) => Look::Again(first.map(|first| PduId(first + pdu.ordinal))),
-    };
+    let decoded = unsafe { pdu.view() };
+    let look = pdu.look();
     let State { history, tape, .. } = state;
     // A panic is a bug of ours, and costs this PDU only: what the history holds of it may be incomplete, never unsound.
     let summary = catch_unwind(AssertUnwindSafe(|| dissect(&decoded, look, history, tape))).ok();
-    if let Some(Summary { id: Some(PduId(id)), .. }) = summary {
-        pdu.id = id + 1;
-    }
-    if let Some(Halt::NotCaptured { needs }) = summary.and(state.tape.stop()).map(|stop| stop.why) {
-        pdu.missing_at = state.tape.stop().map_or(0, |stop| stop.at);
-        pdu.missing_length = needs;
+    if let Some(summary) = &summary {
+        pdu.tell(summary, &state.tape);
     }
     state.summary = summary;
 }
@@ -107,7 +139,7 @@ extern "C" fn kraft_paint(pdu: *mut sys::kraft_pdu) {
     let (pdu, state) = unsafe { (&*pdu, state()) };
     let painted = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the pointers in `pdu` are those epan gave the shim for this packet.
-        unsafe { paint::paint(pdu, &decoded_pdu(pdu), state.summary.as_ref(), &state.tape, &mut state.text) };
+        unsafe { paint::paint(pdu, &pdu.view(), state.summary.as_ref(), &state.tape, &mut state.text) };
     }));
     if painted.is_err() {
         // SAFETY: as above.
@@ -115,24 +147,81 @@ extern "C" fn kraft_paint(pdu: *mut sys::kraft_pdu) {
     }
 }
 
-/// The PDU as the pure half knows it.
-///
-/// # Safety
-/// `pdu.captured` must point to `pdu.captured_length` bytes that stay as they are while the result is used.
-unsafe fn decoded_pdu(pdu: &sys::kraft_pdu) -> Pdu<'_> {
-    let captured = if pdu.captured.is_null() {
-        &[]
-    } else {
-        // SAFETY: as the caller promises.
-        unsafe { std::slice::from_raw_parts(pdu.captured, pdu.captured_length as usize) }
-    };
-    let side = |is_b| if is_b { Side::B } else { Side::A };
-    Pdu {
-        captured,
-        length: pdu.length,
-        sighting: Sighting { frame: pdu.frame, time_ns: pdu.time_ns },
-        connection: ConnectionId(pdu.connection - 1),
-        sender: side(pdu.sender_is_b != 0),
-        server: (pdu.server >= 0).then(|| side(pdu.server == 1)),
+impl sys::kraft_segment {
+    /// The segment as the pure half knows it.
+    ///
+    /// # Safety
+    /// `captured` must point to `captured_length` bytes that stay as they are while the result is used.
+    unsafe fn view(&self) -> Segment<'_> {
+        Segment {
+            // SAFETY: as the caller promises.
+            captured: unsafe { bytes(self.captured, self.captured_length) },
+            length: self.length,
+            sequence: (self.has_sequence != 0).then_some((self.sequence, self.next_sequence)),
+            max_size: self.max_size,
+        }
     }
+}
+
+impl sys::kraft_pdu {
+    fn look(&self) -> Look {
+        match (self.first_pass != 0, self.id.checked_sub(1)) {
+            (true, _) => Look::First,
+            (false, first) => Look::Again(first.map(|first| PduId(first + self.ordinal))),
+        }
+    }
+
+    fn connection(&self) -> ConnectionId {
+        ConnectionId(self.connection - 1)
+    }
+
+    fn sender(&self) -> Side {
+        side(self.sender_is_b != 0)
+    }
+
+    /// The PDU as the pure half knows it.
+    ///
+    /// # Safety
+    /// `captured` must point to `captured_length` bytes that stay as they are while the result is used.
+    unsafe fn view(&self) -> Pdu<'_> {
+        Pdu {
+            // SAFETY: as the caller promises.
+            captured: unsafe { bytes(self.captured, self.captured_length) },
+            length: self.length,
+            sighting: Sighting { frame: self.frame, time_ns: self.time_ns },
+            connection: self.connection(),
+            sender: self.sender(),
+            server: (self.server >= 0).then(|| side(self.server == 1)),
+            stray: self.stray != 0,
+        }
+    }
+
+    /// Tells the shim what it needs to know of the result.
+    fn tell(&mut self, summary: &Summary, tape: &Tape) {
+        if let Some(PduId(id)) = summary.id {
+            self.id = id + 1;
+        }
+        self.is_request = (summary.direction == Direction::Request).into();
+        if let (Some((key, version)), None, None) = (summary.api, summary.body, tape.stop()) {
+            self.undecoded = 1;
+            (self.api_key, self.api_version) = (key, version);
+        }
+        if let Some(Stop { at, why: Halt::NotCaptured { needs } }) = tape.stop() {
+            (self.missing_at, self.missing_length) = (at, needs);
+        }
+    }
+}
+
+fn side(is_b: bool) -> Side {
+    if is_b { Side::B } else { Side::A }
+}
+
+/// # Safety
+/// `captured` is null, or points to `len` bytes that stay as they are while the result is used.
+unsafe fn bytes<'a>(captured: *const u8, len: u32) -> &'a [u8] {
+    if captured.is_null() {
+        return &[];
+    }
+    // SAFETY: as the caller promises.
+    unsafe { std::slice::from_raw_parts(captured, len as usize) }
 }

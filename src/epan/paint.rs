@@ -11,7 +11,7 @@ use super::register::{GENERATED_API, Item, Registered, registered};
 use super::sys;
 use crate::dissect::{Pdu, Summary};
 use crate::schema::names::{self, Names};
-use crate::schema::{Direction, Kind};
+use crate::schema::{Direction, Kind, header};
 use crate::tape::{Event, FieldId, Tape, Value, View};
 use crate::wire::{self, Fault};
 
@@ -24,6 +24,8 @@ struct Painter<'p> {
     registered: &'static Registered,
     pdu: &'p [u8],
     text: &'p mut String,
+    /// Whether another dissector shows the body.
+    handed_over: bool,
     /// The tree that the next item goes to, and those above it.
     trees: [*mut sys::proto_tree; DEPTH],
     depth: usize,
@@ -64,6 +66,7 @@ pub unsafe fn paint(packet: &sys::kraft_pdu, pdu: &Pdu, summary: Option<&Summary
             registered,
             pdu: pdu.captured,
             text,
+            handed_over: packet.handed_over != 0,
             trees,
             depth: 0,
             last: (None, ptr::null_mut()),
@@ -139,6 +142,7 @@ impl Painter<'_> {
             unsafe {
                 match *event {
                     Event::Open { field, at, len, count, .. } => self.open(field, at, len, count, &events[i..]),
+                    Event::Leaf { field: header::UNDECODED, .. } if self.handed_over => {}
                     Event::Leaf { field, at, len, value } => self.leaf(field, at, len, value),
                     Event::Note { field, at, len, fault } => self.note(field, at, len, fault),
                     Event::Close => self.depth = self.depth.saturating_sub(1),

@@ -124,12 +124,7 @@ extern "C" fn kraft_register_protocol() {
 #[unsafe(no_mangle)]
 extern "C" fn kraft_register_handoff() {
     // SAFETY: called by epan during registration, after the protocol is known.
-    unsafe {
-        let handle = sys::register_dissector(c"kraft".as_ptr(), Some(sys::kraft_dissect_tcp), sys::proto_kraft);
-        // Controllers listen on 9093 by custom. The port table runs before all heuristics, and other protocols own some of
-        // the ephemeral ports that brokers connect from. This gives the preference kraft.tcp.port and Decode As, too.
-        sys::dissector_add_uint_range_with_preference(c"tcp.port".as_ptr(), c"9093".as_ptr(), handle);
-    }
+    unsafe { sys::kraft_register_dissectors() };
 }
 
 /// Collects what is registered. epan keeps pointers to all of it, so it is leaked: it lives as long as the process.

@@ -3,23 +3,35 @@
  * hide in macros and inline functions or change between Wireshark versions. No protocol logic.
  *
  * epan reports errors with longjmp. So each entry point here gathers what Rust needs first, lets Rust decode without any
- * epan call, lets it paint inside a guard, and only when Rust has returned raises what was caught or asks for bytes that
- * are missing. No frame of Rust that owns anything is ever jumped over.
+ * epan call, lets it paint inside a guard, and only when Rust has returned raises what was caught, hands over to another
+ * dissector, or asks for bytes that are missing. No frame of Rust that owns anything is ever jumped over.
  */
 #include "shim.h"
+#include "builtin.h"
 
 #include <epan/conversation.h>
 #include <epan/exceptions.h>
 #include <epan/proto_data.h>
 #include <epan/dissectors/packet-tcp.h>
+#include <epan/dissectors/packet-tls.h>
 
-/* The size prefix. */
+/* Bytes of the size prefix. */
 #define SIZE_PREFIX 4
 
+/* What differs between versions of Wireshark. */
+#if KRAFT_WIRESHARK >= 404
+typedef bool kraft_bool;
+#else
+typedef gboolean kraft_bool;
+#endif
+
 int proto_kraft = -1;
+static dissector_handle_t kraft_handle;
+static dissector_handle_t kafka_handle;
 
 /* Preferences. Their type differs between versions, which is why they live here. */
-static gboolean desegment = TRUE;
+static kraft_bool desegment = TRUE;
+static kraft_bool hand_over = TRUE;
 static guint max_message_size = 100 * 1024 * 1024;
 
 /* Keys of what is attached to a frame (file scope) and to one dissection of it (packet scope). */
@@ -63,16 +75,6 @@ connection_of(packet_info *pinfo)
     return connection;
 }
 
-/* The number of this PDU among those of its frame; every dissection of a frame meets them in the same order. */
-static guint32
-next_ordinal(packet_info *pinfo)
-{
-    guint32 ordinal = GPOINTER_TO_UINT(p_get_proto_data(pinfo->pool, pinfo, proto_kraft, KEY_NEXT_ORDINAL));
-
-    p_set_proto_data(pinfo->pool, pinfo, proto_kraft, KEY_NEXT_ORDINAL, GUINT_TO_POINTER(ordinal + 1));
-    return ordinal;
-}
-
 static gboolean
 source_is_b(packet_info *pinfo)
 {
@@ -88,11 +90,14 @@ server_by_port(packet_info *pinfo, gboolean source_is_b)
     return pinfo->match_uint == pinfo->srcport ? source_is_b : -1;
 }
 
-static int
-dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data _U_)
+/*
+ * What Rust needs to know of the PDU in tvb: the next one of its frame. Every dissection of a frame meets its PDUs in the
+ * same order, so the number of the frame's first PDU and this one's place tell it from all others.
+ */
+static kraft_pdu
+next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
 {
     kraft_pdu pdu = { .tvb = tvb, .pinfo = pinfo, .tree = tree };
-    kraft_caught caught;
 
     if (pinfo->cinfo && col_get_writable(pinfo->cinfo, COL_INFO))
         pdu.columns = pinfo->cinfo;
@@ -105,21 +110,75 @@ dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data _U_)
     pdu.sender_is_b = source_is_b(pinfo);
     pdu.server = server_by_port(pinfo, pdu.sender_is_b);
     pdu.first_pass = !PINFO_FD_VISITED(pinfo);
-    pdu.ordinal = next_ordinal(pinfo);
+    pdu.ordinal = GPOINTER_TO_UINT(p_get_proto_data(pinfo->pool, pinfo, proto_kraft, KEY_NEXT_ORDINAL));
     if (!pdu.first_pass)
         pdu.id = GPOINTER_TO_UINT(p_get_proto_data(wmem_file_scope(), pinfo, proto_kraft, KEY_FIRST_ID));
+    return pdu;
+}
 
-    kraft_decode(&pdu);
+static void
+decode(kraft_pdu *pdu)
+{
+    kraft_decode(pdu);
+    if (pdu->first_pass && pdu->ordinal == 0)
+        p_set_proto_data(wmem_file_scope(), pdu->pinfo, proto_kraft, KEY_FIRST_ID, GUINT_TO_POINTER(pdu->id));
+    p_set_proto_data(pdu->pinfo->pool, pdu->pinfo, proto_kraft, KEY_NEXT_ORDINAL, GUINT_TO_POINTER(pdu->ordinal + 1));
+}
 
-    if (pdu.first_pass && pdu.ordinal == 0)
-        p_set_proto_data(wmem_file_scope(), pinfo, proto_kraft, KEY_FIRST_ID, GUINT_TO_POINTER(pdu.id));
+/* Whether Wireshark's own kafka dissector shows the body. */
+static gboolean
+takes_over(const kraft_pdu *pdu)
+{
+    return hand_over && kafka_handle && pdu->undecoded && pdu->captured_length == pdu->length
+        && kraft_builtin_decodes(pdu->api_key, pdu->api_version)
+        && proto_is_protocol_enabled(find_protocol_by_id(dissector_handle_get_protocol_index(kafka_handle)));
+}
 
-    caught = paint_guarded(&pdu);
+/*
+ * Lets Wireshark's own kafka dissector show the PDU below our item. It tells the direction by the port it was found by. The
+ * columns stay ours.
+ */
+static void
+call_builtin(kraft_pdu *pdu)
+{
+    packet_info *pinfo = pdu->pinfo;
+    const guint32 match_uint = pinfo->match_uint;
+
+    pinfo->match_uint = pdu->is_request ? pinfo->destport : pinfo->srcport;
+    col_set_writable(pinfo->cinfo, -1, FALSE);
+    TRY {
+        call_dissector(kafka_handle, pdu->tvb, pinfo, pdu->tree);
+    }
+    FINALLY {
+        pinfo->match_uint = match_uint;
+        col_set_writable(pinfo->cinfo, -1, TRUE);
+    }
+    ENDTRY;
+}
+
+static void
+show(kraft_pdu *pdu)
+{
+    kraft_caught caught;
+
+    decode(pdu);
+    pdu->handed_over = takes_over(pdu);
+    caught = paint_guarded(pdu);
     if (caught.thrown)
         except_throw(XCEPT_GROUP_WIRESHARK, caught.code, caught.message);
+    if (pdu->handed_over)
+        call_builtin(pdu);
     /* epan itself tells a short snap length, a lost fragment and a malformed packet apart. */
-    if (pdu.missing_length > 0)
-        tvb_ensure_bytes_exist(tvb, pdu.missing_at, pdu.missing_length);
+    if (pdu->missing_length > 0)
+        tvb_ensure_bytes_exist(pdu->tvb, pdu->missing_at, pdu->missing_length);
+}
+
+static int
+dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data _U_)
+{
+    kraft_pdu pdu = next_pdu(tvb, pinfo, tree);
+
+    show(&pdu);
     return pdu.captured_length;
 }
 
@@ -135,6 +194,38 @@ pdu_length(packet_info *pinfo _U_, tvbuff_t *tvb, int offset, void *data _U_)
     return size <= max_message_size ? SIZE_PREFIX + size : (guint)tvb_reported_length_remaining(tvb, offset);
 }
 
+static kraft_segment
+segment_of(tvbuff_t *tvb, const struct tcpinfo *tcp)
+{
+    kraft_segment segment = { .max_size = max_message_size };
+
+    segment.captured_length = tvb_captured_length(tvb);
+    segment.captured = segment.captured_length ? tvb_get_ptr(tvb, 0, segment.captured_length) : NULL;
+    segment.length = tvb_reported_length(tvb);
+    if (tcp) {
+        segment.has_sequence = TRUE;
+        segment.sequence = tcp->seq;
+        segment.next_sequence = tcp->nxtseq;
+    }
+    return segment;
+}
+
+/* Dissects the PDUs of a segment; tcp is NULL inside TLS. */
+static int
+dissect_segment(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, const struct tcpinfo *tcp)
+{
+    kraft_pdu next = next_pdu(tvb, pinfo, tree);
+    kraft_segment segment = segment_of(tvb, tcp);
+
+    if (kraft_begins_pdu(&next, &segment)) {
+        tcp_dissect_pdus(tvb, pinfo, tree, desegment, SIZE_PREFIX, pdu_length, dissect_pdu, data);
+    } else {
+        next.stray = TRUE;
+        show(&next);
+    }
+    return segment.captured_length;
+}
+
 /* A TLS record (RFC 8446, 5.1): content type 20 to 23, major version 3. No size prefix begins so, it would exceed 300 MiB. */
 static gboolean
 is_tls_record(tvbuff_t *tvb)
@@ -148,14 +239,77 @@ is_tls_record(tvbuff_t *tvb)
     return first >= 20 && first <= 23 && second == 3;
 }
 
-int
-kraft_dissect_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+/* By port, by Decode As, and for all that follows on a connection that the heuristic has claimed. */
+static int
+dissect_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
 {
     /* Refused, so that TLS takes the connection and hands back what it has decrypted. */
     if (is_tls_record(tvb))
         return 0;
-    tcp_dissect_pdus(tvb, pinfo, tree, desegment, SIZE_PREFIX, pdu_length, dissect_pdu, data);
-    return tvb_captured_length(tvb);
+    return dissect_segment(tvb, pinfo, tree, data, (const struct tcpinfo *)data);
+}
+
+static int
+dissect_tls(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+{
+    return dissect_segment(tvb, pinfo, tree, data, NULL);
+}
+
+/* Whether a connection that begins with this segment is Kafka's. If so, whoever sent it is the client. */
+static gboolean
+opens_connection(tvbuff_t *tvb, packet_info *pinfo)
+{
+    kraft_segment segment = segment_of(tvb, NULL);
+    kraft_pdu next;
+
+    if (!kraft_opens_connection(&segment))
+        return FALSE;
+    next = next_pdu(tvb, pinfo, NULL);
+    kraft_client_speaks(&next);
+    return TRUE;
+}
+
+static kraft_bool
+heuristic_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+{
+    if (!opens_connection(tvb, pinfo))
+        return FALSE;
+    conversation_set_dissector(find_or_create_conversation(pinfo), kraft_handle);
+    dissect_tcp(tvb, pinfo, tree, data);
+    return TRUE;
+}
+
+static dissector_handle_t kraft_tls_handle;
+
+/* Inside TLS it is not the conversation that remembers the dissector, but the TLS session. */
+static kraft_bool
+heuristic_tls(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+{
+    if (!opens_connection(tvb, pinfo))
+        return FALSE;
+#if KRAFT_WIRESHARK >= 404
+    *((struct tlsinfo *)data)->app_handle = kraft_tls_handle;
+#else
+    *(dissector_handle_t *)data = kraft_tls_handle;
+#endif
+    dissect_tls(tvb, pinfo, tree, data);
+    return TRUE;
+}
+
+void
+kraft_register_dissectors(void)
+{
+    /*
+     * Controllers listen on 9093 by custom. The port table runs before all heuristics, and other protocols own some of the
+     * ephemeral ports that brokers connect from. This gives the preferences kraft.tcp.port and kraft.tls.port, too.
+     */
+    kraft_handle = register_dissector("kraft", dissect_tcp, proto_kraft);
+    kraft_tls_handle = register_dissector_with_description("kraft_tls", "KRaft over TLS", dissect_tls, proto_kraft);
+    dissector_add_uint_range_with_preference("tcp.port", "9093", kraft_handle);
+    dissector_add_uint_range_with_preference("tls.port", "9093", kraft_tls_handle);
+    heur_dissector_add("tcp", heuristic_tcp, "KRaft over TCP", "kraft_tcp", proto_kraft, HEURISTIC_ENABLE);
+    heur_dissector_add("tls", heuristic_tls, "KRaft over TLS", "kraft_tls", proto_kraft, HEURISTIC_ENABLE);
+    kafka_handle = find_dissector_add_dependency("kafka", proto_kraft);
 }
 
 void
@@ -169,6 +323,10 @@ kraft_register_preferences(module_t *module)
         "The largest size prefix, in bytes, that is taken for a message. A larger or negative one means that framing is lost; "
         "it is never waited for. The default is that of Kafka's socket.request.max.bytes (104857600).",
         10, &max_message_size);
+    prefs_register_bool_preference(module, "hand_over", "Hand other messages to Wireshark's own Kafka dissector",
+        "Whether messages that this dissector has no schema for, but Wireshark's own Kafka dissector decodes, are handed to "
+        "it. Their frame and header are shown here in any case.",
+        &hand_over);
 }
 
 void

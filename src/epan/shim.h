@@ -3,8 +3,12 @@
 #define KRAFT_SHIM_H
 
 #include <wireshark.h>
+#include <ws_version.h>
 #include <epan/packet.h>
 #include <epan/prefs.h>
+
+/* The version of Wireshark that this is built for: 404 is 4.4. */
+#define KRAFT_WIRESHARK (WIRESHARK_VERSION_MAJOR * 100 + WIRESHARK_VERSION_MINOR)
 
 /* One PDU on its way through Rust. */
 typedef struct {
@@ -23,15 +27,35 @@ typedef struct {
     gint server;            /* the end that is the server by its port: 0 is A, 1 is B, -1 unknown */
     gboolean first_pass;
     guint32 ordinal;        /* of the PDU in its frame, from 0 */
+    gboolean stray;         /* the bytes belong to nobody knows which message: kraft_begins_pdu() said so */
+    gboolean handed_over;   /* another dissector shows the body */
 
     guint32 id;             /* in, on later passes: of the frame's first PDU; out, on the first pass: of this PDU; both + 1 */
 
+    gboolean undecoded;     /* out: the header was read, the body has no schema here */
+    gboolean is_request;    /* out */
+    gint16 api_key;         /* out, if undecoded */
+    gint16 api_version;     /* out, if undecoded */
     guint32 missing_at;     /* out: where bytes are needed that were not captured */
     guint32 missing_length; /* out: how many; 0 if none are missing */
 } kraft_pdu;
 
+/* Bytes that TCP or TLS hands over, as a rule those of one segment. */
+typedef struct {
+    const guint8 *captured;
+    guint32 captured_length;
+    guint32 length;
+    gboolean has_sequence;  /* whether the next two are known: they are of TCP, and TLS has none */
+    guint32 sequence;
+    guint32 next_sequence;
+    guint32 max_size;       /* the largest plausible size prefix */
+} kraft_segment;
+
 /* Rust, called by C. None of them calls epan but kraft_paint, which runs inside the guard. */
 guint32 kraft_connect(void);
+gboolean kraft_opens_connection(const kraft_segment *segment);
+void kraft_client_speaks(const kraft_pdu *next);
+gboolean kraft_begins_pdu(const kraft_pdu *next, const kraft_segment *segment);
 void kraft_decode(kraft_pdu *pdu);
 void kraft_paint(kraft_pdu *pdu);
 void kraft_register_protocol(void);
@@ -41,7 +65,7 @@ void kraft_file_closed(void);
 
 /* C, called by Rust. */
 extern int proto_kraft;
-int kraft_dissect_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data);
+void kraft_register_dissectors(void);
 void kraft_register_preferences(module_t *module);
 void kraft_register_plugin(void);
 void kraft_set_generated(proto_item *item);

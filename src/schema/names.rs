@@ -55,6 +55,8 @@ pub struct ApiKey {
     pub plain_response_header: bool,
     /// Versions whose request header ends before the client id.
     pub bare_request_header: Versions,
+    /// Versions after whose success raw SASL tokens follow, without Kafka's header (SaslHandshake v0, KIP-43).
+    pub raw_tokens_follow: Versions,
 }
 
 impl ApiKey {
@@ -66,6 +68,7 @@ impl ApiKey {
             flexible: Versions::NONE,
             plain_response_header: false,
             bare_request_header: Versions::NONE,
+            raw_tokens_follow: Versions::NONE,
         }
     }
 
@@ -76,6 +79,11 @@ impl ApiKey {
 
     const fn plain_response_header(mut self) -> ApiKey {
         self.plain_response_header = true;
+        self
+    }
+
+    const fn raw_tokens_follow(mut self, version: i16) -> ApiKey {
+        self.raw_tokens_follow = Versions::range(version, version);
         self
     }
 
@@ -105,7 +113,7 @@ pub static API_KEYS: [ApiKey; 95] = [
     ApiKey::new(14, "SyncGroup", 0, 5).flexible_since(4),
     ApiKey::new(15, "DescribeGroups", 0, 6).flexible_since(5),
     ApiKey::new(16, "ListGroups", 0, 5).flexible_since(3),
-    ApiKey::new(17, "SaslHandshake", 0, 1),
+    ApiKey::new(17, "SaslHandshake", 0, 1).raw_tokens_follow(0),
     ApiKey::new(18, "ApiVersions", 0, 4).flexible_since(3).plain_response_header(),
     ApiKey::new(19, "CreateTopics", 0, 7).flexible_since(5),
     ApiKey::new(20, "DeleteTopics", 0, 6).flexible_since(4),
