@@ -11,6 +11,9 @@ use crate::wire::{Fault, Halt, Reader};
 /// makes Wireshark give up on a packet: its preference `gui.max_tree_items` is a million items.
 pub const MAX_EVENTS: usize = 400_000;
 
+/// The longest string that Kafka's reader takes: lengths were 16 bits wide before they were varints.
+const MAX_STRING: u32 = 0x7fff;
+
 /// Decoding stopped early; the tape knows where and why.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Stopped;
@@ -111,6 +114,9 @@ impl Walk<'_, '_> {
         match self.reader.bytes(u64::from(len)) {
             Ok(text) => {
                 self.tape.leaf(id, at, u32::from(prefix) + len, Value::Text { prefix });
+                if len > MAX_STRING {
+                    self.tape.note(id, at, u32::from(prefix), Fault::StringTooLong { len });
+                }
                 if std::str::from_utf8(text).is_err() {
                     self.tape.note(id, at + u32::from(prefix), len, Fault::InvalidUtf8);
                 }
@@ -233,6 +239,12 @@ impl Walk<'_, '_> {
             let at = self.reader.pos();
             let value = self.varint(id)?;
             let prefix = (self.reader.pos() - at) as u8;
+            // Kafka computes in 32 signed bits, and reads every negative length as null.
+            let length = value.wrapping_sub(1) as i32;
+            if length < -1 && field.nullable.has(self.version) {
+                self.tape.note(id, at, u32::from(prefix), Fault::NegativeLength { length });
+                return Ok(Length::Null(prefix));
+            }
             return Ok(value.checked_sub(1).map_or(Length::Null(prefix), |len| Length::Of(len, prefix)));
         }
         if let Kind::Array(_) = field.kind {

@@ -209,11 +209,15 @@ impl Printer<'_> {
                 format!("{:?} ({})", String::from_utf8_lossy(text), self.length_form(field, text.len() as i64))
             }
             Value::Bytes { prefix } => hex(bytes.get(usize::from(prefix)..).unwrap_or_default()),
-            Value::Null => format!("null ({})", self.length_form(field, -1)),
+            Value::Null if self.is_compact() && !field.classic => "null (compact, len+1=0)".to_owned(),
+            Value::Null => {
+                let length = bytes.first_chunk().map_or(-1, |length| i16::from_be_bytes(*length));
+                format!("null ({})", self.length_form(field, length.into()))
+            }
         }
     }
 
-    /// How a length was written; -1 is null.
+    /// How a length was written.
     fn length_form(&self, field: &Field, len: i64) -> String {
         if self.is_compact() && !field.classic {
             format!("compact, len+1={}", len + 1)

@@ -72,6 +72,8 @@ impl Flow {
         }
         let begins = match self.framing {
             Framing::Held if !gap => true,
+            // The very first size is shown even where it cannot be right, since it may be the sender's fault.
+            Framing::New if has_implausible_size(segment) => true,
             Framing::Held | Framing::New => start(segment, from_client, awaited) != Start::No,
             Framing::Lost => start(segment, from_client, awaited) == Start::Sure,
         };
@@ -84,7 +86,7 @@ impl Flow {
 /// `awaited` whether an answer with this correlation id is waited for.
 fn start(segment: &Segment, from_client: Option<bool>, awaited: impl Fn(i32) -> bool) -> Start {
     let Some(size) = size_prefix(segment.captured) else { return Start::Possible };
-    if size > segment.max_size {
+    if has_implausible_size(segment) {
         return Start::No;
     }
     let likeness = match from_client {
@@ -112,6 +114,10 @@ fn lands(segment: &Segment) -> bool {
         }
     }
     at == u64::from(segment.length)
+}
+
+fn has_implausible_size(segment: &Segment) -> bool {
+    size_prefix(segment.captured).is_some_and(|size| size > segment.max_size)
 }
 
 fn size_prefix(bytes: &[u8]) -> Option<u32> {
@@ -155,6 +161,13 @@ mod tests {
         let odd = [0, 0, 1, 0, 0x7f, 0xff, 0, 9, 9, 9, 9, 9, 9, 9, 9, 9];
         assert!(server_sends(&mut flow, &odd, Some((24, 40))));
         assert!(!server_sends(&mut flow, &odd, Some((41, 57))));
+    }
+
+    #[test]
+    fn the_first_size_of_all_is_shown_even_if_it_cannot_be_right() {
+        let mut flow = Flow::default();
+        assert!(server_sends(&mut flow, &[0xff; 16], Some((0, 16))));
+        assert!(!server_sends(&mut flow, &[0xff; 16], Some((17, 33))));
     }
 
     #[test]

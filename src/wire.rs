@@ -32,6 +32,11 @@ pub enum Fault {
     VarintTooLong,
     /// Null for a value that the schema does not let be null.
     NullNotAllowed,
+    /// A string longer than the 32767 bytes that Kafka takes.
+    StringTooLong {
+        /// Bytes of its text.
+        len: u32,
+    },
     /// The size prefix is negative or larger than the frame can be.
     FrameLength {
         /// The size prefix as sent.
@@ -94,11 +99,12 @@ use Group::{Malformed, Protocol, Undecoded};
 use Severity::{Error, Note, Warn};
 
 /// The rules of all faults; [`Fault::rule`] picks one.
-pub static RULES: [Rule; 16] = [
+pub static RULES: [Rule; 17] = [
     Rule::new("truncated", Error, Malformed, "A value passes the end of its frame"),
     Rule::new("count_too_large", Error, Malformed, "An array counts more elements than bytes are left"),
     Rule::new("varint_too_long", Error, Malformed, "A varint is longer than five bytes"),
     Rule::new("null_not_allowed", Error, Malformed, "Null for a value that must not be null"),
+    Rule::new("string_too_long", Error, Malformed, "A string longer than Kafka takes"),
     Rule::new("frame_length", Error, Malformed, "The size prefix cannot be right"),
     Rule::new("negative_length", Note, Protocol, "A negative length other than -1, read as null"),
     Rule::new("odd_bool", Note, Protocol, "A boolean other than 0 and 1, read as true"),
@@ -121,18 +127,19 @@ impl Fault {
             Fault::CountTooLarge { .. } => 1,
             Fault::VarintTooLong => 2,
             Fault::NullNotAllowed => 3,
-            Fault::FrameLength { .. } => 4,
-            Fault::NegativeLength { .. } => 5,
-            Fault::OddBool { .. } => 6,
-            Fault::InvalidUtf8 => 7,
-            Fault::PaddedVarint => 8,
-            Fault::VarintOverflow => 9,
-            Fault::TagOrder { .. } => 10,
-            Fault::TrailingBytes { .. } => 11,
-            Fault::TagSize { .. } => 12,
-            Fault::UnknownVersion { .. } => 13,
-            Fault::Unframed => 14,
-            Fault::TooManyValues { .. } => 15,
+            Fault::StringTooLong { .. } => 4,
+            Fault::FrameLength { .. } => 5,
+            Fault::NegativeLength { .. } => 6,
+            Fault::OddBool { .. } => 7,
+            Fault::InvalidUtf8 => 8,
+            Fault::PaddedVarint => 9,
+            Fault::VarintOverflow => 10,
+            Fault::TagOrder { .. } => 11,
+            Fault::TrailingBytes { .. } => 12,
+            Fault::TagSize { .. } => 13,
+            Fault::UnknownVersion { .. } => 14,
+            Fault::Unframed => 15,
+            Fault::TooManyValues { .. } => 16,
         }
     }
 
@@ -151,6 +158,7 @@ impl fmt::Display for Fault {
             }
             Fault::VarintTooLong => f.write_str("the varint goes on after its fifth byte"),
             Fault::NullNotAllowed => f.write_str("is null, which Kafka does not allow here"),
+            Fault::StringTooLong { len } => write!(f, "has {len} bytes, Kafka takes at most 32767"),
             Fault::FrameLength { size } => write!(f, "a size of {size} bytes cannot be right: framing is lost here"),
             Fault::NegativeLength { length } => write!(f, "length {length} is read as null"),
             Fault::OddBool { byte } => write!(f, "byte {byte:#04x} is read as true"),
