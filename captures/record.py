@@ -7,8 +7,8 @@ controller's port from the first packet to the last, and stops everything again.
   NAME.pcap or NAME.pcapng   the packets of the controller's port
   NAME.log.json              every broker registration of that run as Kafka's own logs tell it, with the lines quoted
 
-Needed: a JDK (17 is known to run every version used here), Maven or an unpacked Kafka of the right version
-(--kafka-home), and dumpcap or tcpdump with the right to capture. Scenarios with TLS also need editcap.
+Needed: a JDK (17 and 25 were tried), Maven or an unpacked Kafka of the right version (--kafka-home), and dumpcap or
+tcpdump with the right to capture. Scenarios with TLS also need editcap.
 """
 
 import argparse
@@ -575,7 +575,6 @@ class Run:
 # ------------------------------------------------------------------------------------------------------------ facts
 
 REQUEST_LOG = "Completed request:"
-BROKER_REGISTRATION = 62
 REASON = re.compile("registerBroker: event failed|Denied .* request = BrokerRegistration")
 
 

@@ -212,39 +212,40 @@ fn body(
     tape: &mut Tape,
 ) -> (Option<&'static Message>, i16) {
     let message = api.message(direction);
-    if message.versions.has(version) {
-        if decode(message, version, reader, tape).is_ok() && reader.left() > 0 {
-            let count = reader.left();
-            tape.note(header::UNDECODED, reader.pos(), count, Fault::TrailingBytes { count });
-        }
-        return (Some(message), version);
+    let known = message.versions.has(version);
+    let refused = direction == Direction::Response
+        && (!known || api.refuses_in_oldest)
+        && refusal(api, reader, pdu, tape).is_ok();
+    if refused {
+        return (Some(message), message.versions.first);
     }
-    match direction {
-        Direction::Request => {
+    if !known {
+        if direction == Direction::Request {
             let Message { versions, .. } = message;
             let fault = Fault::UnknownVersion { version, first: versions.first, last: versions.last };
             tape.note(header::API_VERSION, 6, 2, fault);
-            (None, 0)
         }
-        Direction::Response => match refusal(api, reader, pdu, tape) {
-            Ok(version) => (Some(message), version),
-            Err(Stopped) => (None, 0),
-        },
+        return (None, 0);
     }
+    if decode(message, version, reader, tape).is_ok() && reader.left() > 0 {
+        let count = reader.left();
+        tape.note(header::UNDECODED, reader.pos(), count, Fault::TrailingBytes { count });
+    }
+    (Some(message), version)
 }
 
 /// Kafka's error code of that name.
 const UNSUPPORTED_VERSION: i64 = 35;
 
 /// A server that does not know the version of a request can only answer it in the oldest layout, with error 35. The answer
-/// to a version that does not exist is read so if it fits to the last byte.
-fn refusal(api: &'static Api, reader: &mut Reader, pdu: &Pdu, tape: &mut Tape) -> Result<i16, Stopped> {
+/// is read so if it fits to the last byte.
+fn refusal(api: &'static Api, reader: &mut Reader, pdu: &Pdu, tape: &mut Tape) -> Result<(), Stopped> {
     let message = &api.response;
     let (events, at, oldest) = (tape.len(), reader.pos(), message.versions.first);
     let fits = decode(message, oldest, reader, tape).is_ok() && reader.left() == 0;
     let error = View::new(&tape.events()[events..], pdu.captured, message.id).int(api.error_code);
     if fits && error == Some(UNSUPPORTED_VERSION) {
-        return Ok(oldest);
+        return Ok(());
     }
     tape.rewind(events);
     reader.rewind(at);

@@ -205,6 +205,14 @@ impl<'a> View<'a> {
         }
     }
 
+    /// A boolean.
+    pub fn boolean(&self, ord: u16) -> Option<bool> {
+        match self.leaf(ord)? {
+            (_, Value::Bool(byte)) => Some(byte != 0),
+            _ => None,
+        }
+    }
+
     /// The bytes of a text, without its length.
     pub fn text(&self, ord: u16) -> Option<&'a [u8]> {
         match self.leaf(ord)? {

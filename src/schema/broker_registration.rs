@@ -6,8 +6,10 @@
 
 use std::fmt::Write;
 
-use super::names::{self, Names};
-use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, string, structure, uint16, uuid};
+use super::names::Names;
+use super::{
+    Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure, uint16, uuid,
+};
 use crate::tape::View;
 
 /// The API.
@@ -83,18 +85,11 @@ const FEATURE: Field = structure(
 )
 .label(feature_label);
 
-/// `metadata.version 1-25 (3.0-IV1 to 4.0-IV3)`; only metadata.version has levels that are known by a release.
-fn feature_label(feature: &View, out: &mut String) {
+fn feature_label(offered: &View, out: &mut String) {
     const NAME: u16 = REQUEST.ord("Features.Feature.Name");
     const MIN: u16 = REQUEST.ord("Features.Feature.MinSupportedVersion");
     const MAX: u16 = REQUEST.ord("Features.Feature.MaxSupportedVersion");
-    if let (Some(name), Some(min), Some(max)) = (feature.text(NAME), feature.int(MIN), feature.int(MAX)) {
-        let _ = write!(out, "{} {min}-{max}", String::from_utf8_lossy(name));
-        if name == b"metadata.version" {
-            let release = |level| names::metadata_version(level).unwrap_or("unknown");
-            let _ = write!(out, " ({} to {})", release(min), release(max));
-        }
-    }
+    feature::write_range(offered.text(NAME), offered.int(MIN), offered.int(MAX), out);
 }
 
 const LOG_DIR: Field = uuid("LogDir").names(Names::DirectoryIds);
@@ -108,17 +103,12 @@ pub const RESPONSE: Message =
 fn response_info(response: &View, out: &mut String) {
     const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
     const BROKER_EPOCH: u16 = RESPONSE.ord("BrokerEpoch");
-    let _ = match response.int(ERROR_CODE) {
-        Some(0) => match response.int(BROKER_EPOCH) {
-            Some(epoch) => write!(out, ", epoch {epoch}"),
-            None => Ok(()),
-        },
-        Some(code) => match Names::ErrorCodes.of(code) {
-            Some(name) => write!(out, ", {name} ({code})"),
-            None => write!(out, ", error {code}"),
-        },
-        None => Ok(()),
-    };
+    if super::write_error(response.int(ERROR_CODE), out) {
+        return;
+    }
+    if let Some(epoch) = response.int(BROKER_EPOCH) {
+        let _ = write!(out, ", epoch {epoch}");
+    }
 }
 
 const RESPONSE_FIELDS: &[Field] = &[

@@ -6,15 +6,20 @@
 //!
 //! Source of the model: Kafka's message definitions (`clients/src/main/resources/common/message/README.md`).
 
+pub mod api_versions;
+pub mod broker_heartbeat;
 pub mod broker_registration;
+pub mod feature;
 pub mod header;
 pub mod names;
+
+use std::fmt::Write;
 
 use crate::tape::{FieldId, View};
 use names::Names;
 
 /// The APIs whose bodies are decoded.
-pub static APIS: &[&Api] = &[&broker_registration::API];
+pub static APIS: &[&Api] = &[&broker_registration::API, &broker_heartbeat::API, &api_versions::API];
 
 /// A range of versions, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -413,6 +418,16 @@ fn walk(
     above.pop();
 }
 
+/// Writes the error of a response, `, DUPLICATE_BROKER_REGISTRATION (101)`, and says whether there is one.
+pub fn write_error(code: Option<i64>, out: &mut String) -> bool {
+    let Some(code) = code.filter(|code| *code != 0) else { return false };
+    let _ = match Names::ErrorCodes.of(code) {
+        Some(name) => write!(out, ", {name} ({code})"),
+        None => write!(out, ", error {code}"),
+    };
+    true
+}
+
 /// Which way a message goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Direction {
@@ -433,6 +448,8 @@ pub struct Api {
     pub response: Message,
     /// Ordinal of the response's error code.
     pub error_code: u16,
+    /// A server refuses a version that it does not know in the oldest version, with error 35.
+    pub refuses_in_oldest: bool,
 }
 
 impl Api {
@@ -453,7 +470,13 @@ impl Api {
         request.id = message_id(key, Direction::Request);
         response.id = message_id(key, Direction::Response);
         let error_code = response.ord("ErrorCode");
-        Api { key, request, response, error_code }
+        Api { key, request, response, error_code, refuses_in_oldest: false }
+    }
+
+    /// A server refuses a version that it does not know in the oldest version, with error 35.
+    pub const fn refuses_in_oldest(mut self) -> Api {
+        self.refuses_in_oldest = true;
+        self
     }
 
     /// The message of one direction.

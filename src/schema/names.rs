@@ -47,7 +47,7 @@ pub struct ApiKey {
     pub key: i16,
     /// Kafka's name (`ApiKeys.name`).
     pub name: &'static str,
-    /// From the oldest version that any release knew to the newest one of 4.3 (4.4 for keys 93 and 94).
+    /// From the oldest version that any release knew to the newest one of 4.4.
     pub versions: Versions,
     /// Versions with flexible headers.
     pub flexible: Versions,
@@ -114,7 +114,7 @@ pub static API_KEYS: [ApiKey; 95] = [
     ApiKey::new(15, "DescribeGroups", 0, 6).flexible_since(5),
     ApiKey::new(16, "ListGroups", 0, 5).flexible_since(3),
     ApiKey::new(17, "SaslHandshake", 0, 1).raw_tokens_follow(0),
-    ApiKey::new(18, "ApiVersions", 0, 4).flexible_since(3).plain_response_header(),
+    ApiKey::new(18, "ApiVersions", 0, 5).flexible_since(3).plain_response_header(),
     ApiKey::new(19, "CreateTopics", 0, 7).flexible_since(5),
     ApiKey::new(20, "DeleteTopics", 0, 6).flexible_since(4),
     ApiKey::new(21, "DeleteRecords", 0, 2).flexible_since(2),
@@ -124,7 +124,7 @@ pub static API_KEYS: [ApiKey; 95] = [
     ApiKey::new(25, "AddOffsetsToTxn", 0, 4).flexible_since(3),
     ApiKey::new(26, "EndTxn", 0, 5).flexible_since(3),
     ApiKey::new(27, "WriteTxnMarkers", 0, 2).flexible_since(1),
-    ApiKey::new(28, "TxnOffsetCommit", 0, 5).flexible_since(3),
+    ApiKey::new(28, "TxnOffsetCommit", 0, 6).flexible_since(3),
     ApiKey::new(29, "DescribeAcls", 0, 3).flexible_since(2),
     ApiKey::new(30, "CreateAcls", 0, 3).flexible_since(2),
     ApiKey::new(31, "DeleteAcls", 0, 3).flexible_since(2),
@@ -138,7 +138,7 @@ pub static API_KEYS: [ApiKey; 95] = [
     ApiKey::new(39, "RenewDelegationToken", 0, 2).flexible_since(2),
     ApiKey::new(40, "ExpireDelegationToken", 0, 2).flexible_since(2),
     ApiKey::new(41, "DescribeDelegationToken", 0, 3).flexible_since(2),
-    ApiKey::new(42, "DeleteGroups", 0, 2).flexible_since(2),
+    ApiKey::new(42, "DeleteGroups", 0, 3).flexible_since(2),
     ApiKey::new(43, "ElectLeaders", 0, 2).flexible_since(2),
     ApiKey::new(44, "IncrementalAlterConfigs", 0, 1).flexible_since(1),
     ApiKey::new(45, "AlterPartitionReassignments", 0, 1).flexible_since(0),
@@ -184,8 +184,8 @@ pub static API_KEYS: [ApiKey; 95] = [
     ApiKey::new(85, "WriteShareGroupState", 0, 1).flexible_since(0),
     ApiKey::new(86, "DeleteShareGroupState", 0, 0).flexible_since(0),
     ApiKey::new(87, "ReadShareGroupStateSummary", 0, 1).flexible_since(0),
-    ApiKey::new(88, "StreamsGroupHeartbeat", 0, 0).flexible_since(0),
-    ApiKey::new(89, "StreamsGroupDescribe", 0, 0).flexible_since(0),
+    ApiKey::new(88, "StreamsGroupHeartbeat", 0, 1).flexible_since(0),
+    ApiKey::new(89, "StreamsGroupDescribe", 0, 1).flexible_since(0),
     ApiKey::new(90, "DescribeShareGroupOffsets", 0, 1).flexible_since(0),
     ApiKey::new(91, "AlterShareGroupOffsets", 0, 0).flexible_since(0),
     ApiKey::new(92, "DeleteShareGroupOffsets", 0, 0).flexible_since(0),

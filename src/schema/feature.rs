@@ -1,0 +1,44 @@
+//! How the levels of a feature are written, wherever they stand.
+
+use std::fmt::Write;
+
+use super::names;
+
+/// The feature whose levels have releases.
+pub const METADATA_VERSION: &[u8] = b"metadata.version";
+
+/// `metadata.version 1-25 (3.0-IV1 to 4.0-IV3)`, `group.version 1`: the levels, and for metadata.version the releases.
+pub fn write_range(name: Option<&[u8]>, min: Option<i64>, max: Option<i64>, out: &mut String) {
+    let (Some(name), Some(min), Some(max)) = (name, min, max) else { return };
+    let _ = write!(out, "{} {min}", String::from_utf8_lossy(name));
+    if max != min {
+        let _ = write!(out, "-{max}");
+    }
+    if name == METADATA_VERSION {
+        let release = |level| names::metadata_version(level).unwrap_or("unknown release");
+        let _ = write!(out, " ({}", release(min));
+        if max != min {
+            let _ = write!(out, " to {}", release(max));
+        }
+        out.push(')');
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn range(name: &str, min: i64, max: i64) -> String {
+        let mut out = String::new();
+        write_range(Some(name.as_bytes()), Some(min), Some(max), &mut out);
+        out
+    }
+
+    #[test]
+    fn levels_of_metadata_version_have_releases() {
+        assert_eq!(range("metadata.version", 1, 25), "metadata.version 1-25 (3.0-IV1 to 4.0-IV3)");
+        assert_eq!(range("metadata.version", 21, 21), "metadata.version 21 (3.9-IV0)");
+        assert_eq!(range("metadata.version", 1, 99), "metadata.version 1-99 (3.0-IV1 to unknown release)");
+        assert_eq!(range("group.version", 0, 1), "group.version 0-1");
+    }
+}
