@@ -203,7 +203,17 @@ fn wanted_rows(want: &Value, said: &Said) -> Vec<Wanted> {
     let is_header =
         |path: &str| path == "Size" || path.starts_with("RequestHeader") || path.starts_with("ResponseHeader");
     let rows = array(&want["fields"]).iter().filter(|row| said.summary.body.is_some() || is_header(text(&row[0])));
-    rows.flat_map(|row| if row[1] == "tagged_field" { tagged_field(row) } else { vec![wanted(row)] }).collect()
+    let wanted = rows.flat_map(|row| if row[1] == "tagged_field" { tagged_field(row) } else { vec![wanted(row)] });
+    wanted.map(|wanted| as_captured(wanted, said)).collect()
+}
+
+/// What the capture cuts off reaches as far as the capture does.
+fn as_captured(mut wanted: Wanted, said: &Said) -> Wanted {
+    let captured = said.read.bytes.len() as u32;
+    if matches!(wanted.row.is, Is::Array(_) | Is::Tags(_) | Is::Struct) && wanted.row.at + wanted.row.len > captured {
+        (wanted.row.len, wanted.is_whole) = (0, false);
+    }
+    wanted
 }
 
 fn wanted(row: &Value) -> Wanted {
@@ -228,22 +238,23 @@ fn is(row: &Value) -> Is {
     }
 }
 
-/// One row of the sidecar for what are four rows here.
+/// One row of the sidecar for what are four rows here, or two if the schema knows the field, whose value has its own rows.
 fn tagged_field(row: &Value) -> Vec<Wanted> {
     let (path, at, more) = (text(&row[0]), number(&row[2]), &row[6]);
-    let data = bytes(&row[4]);
     let part = |name: &str, at, len, is| Wanted {
         row: Row { path: format!("{path}{name}"), at, len, prefix: 0, is },
         is_whole: true,
     };
     let int = |key: &str| Is::Int(number(&more[key]).into());
     let (tag_length, size_length) = (number(&more["tag_length"]), number(&more["size_length"]));
-    vec![
-        part("", at, number(&row[3]), Is::Struct),
-        part(".Tag", at, tag_length, int("tag")),
-        part(".Size", at + tag_length, size_length, int("size")),
-        part(".Data", number(&more["data_offset"]), data.len() as u32, Is::Bytes(data)),
-    ]
+    let tag = part(".Tag", at, tag_length, int("tag"));
+    let size = part(".Size", at + tag_length, size_length, int("size"));
+    if !more["known"].is_null() {
+        return vec![tag, size];
+    }
+    let data = bytes(&row[4]);
+    let data = part(".Data", number(&more["data_offset"]), data.len() as u32, Is::Bytes(data));
+    vec![part("", at, number(&row[3]), Is::Struct), tag, size, data]
 }
 
 fn decoded_rows(said: &Said) -> Vec<Row> {

@@ -85,6 +85,15 @@ fn path(levels: &mut [Level], id: FieldId, field: &Field) -> String {
     let is_message = id.message >= header::AROUND.len() as u16 || id.message == header::FRAME.id;
     let name = if id.ord == 0 && is_message { "" } else { field.name };
     match levels.last_mut() {
+        // A tagged field that the schema knows has no node of its own: its tag, its size and its value follow each other.
+        Some(Level { path, numbered: Some(index) }) if matches!(id, header::TAG | header::TAG_SIZE) => {
+            let path = format!("{path}[{index}].{name}");
+            *index += u32::from(id == header::TAG_SIZE);
+            path
+        }
+        Some(Level { path, numbered: Some(_) }) if path.ends_with("TaggedFields") && id != header::TAGGED_FIELD => {
+            format!("{}{name}", path.trim_end_matches("TaggedFields"))
+        }
         Some(Level { path, numbered: Some(index) }) => {
             *index += 1;
             format!("{path}[{}]", *index - 1)
