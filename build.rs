@@ -31,7 +31,7 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
         |proto_(tree_get_parent|field_is_referenced)|proto_tree_add_expert_format|expert_add_info_format\
         |col_(clear|append_str|set_str)|kraft_.*";
     const VARIABLES: &str = "WIRESHARK_VERSION_(MAJOR|MINOR)|ENC_NA|COL_(PROTOCOL|INFO)\
-        |PI_(MALFORMED|PROTOCOL|UNDECODED|CHAT|NOTE|WARN|ERROR)|proto_kraft";
+        |PI_(MALFORMED|PROTOCOL|UNDECODED|REQUEST_CODE|RESPONSE_CODE|SEQUENCE|CHAT|NOTE|WARN|ERROR)|proto_kraft";
     const TYPES: &str =
         "hf_register_info|ei_register_info|value_string|e_guid_t|nstime_t|ft_framenum_type_t|ftenum|field_display_e";
 

@@ -4,8 +4,11 @@
 use std::fmt::Write;
 
 use crate::decode::{Stopped, decode, undecoded};
+use crate::findings;
 use crate::pairing::{ConnectionId, Heading, History, Nature, PduId, Sighting};
 use crate::recognize::{Likeness, Side, direction, request_likeness};
+use crate::register::Address;
+use crate::rule::{Case, Facts};
 use crate::schema::{Api, Direction, Message, api, header, names};
 use crate::tape::{Event, Tape, Value, View};
 use crate::wire::{Fault, Halt, Reader};
@@ -26,6 +29,12 @@ pub struct Pdu<'a> {
     pub sender: Side,
     /// The end whose port says that it is the server, if one does.
     pub server: Option<Side>,
+    /// The address of the sender; only good for telling addresses apart.
+    pub source: Address,
+    /// The address of the receiver.
+    pub destination: Address,
+    /// Whether both are on the same machine, by a loopback address.
+    pub is_local: bool,
     /// On the first look: framing is lost, so that these bytes belong to nobody knows which message.
     pub stray: bool,
 }
@@ -54,6 +63,8 @@ pub struct Summary {
     pub body: Option<&'static Message>,
     /// The version the body was decoded in.
     pub body_version: i16,
+    /// The request that a response answers.
+    pub request: Option<PduId>,
     /// The PDU that it answers, or that answers it. On the first pass a request does not know its answer yet.
     pub partner: Option<Sighting>,
     /// From request to response in nanoseconds, on a response.
@@ -78,7 +89,30 @@ pub fn dissect(pdu: &Pdu, look: Look, history: &mut History, tape: &mut Tape) ->
         // A body without schema, what follows the message, or what follows a fault.
         undecoded(&mut reader, tape);
     }
+    if look == Look::First {
+        consider(&summary, pdu, history, tape);
+    }
     summary
+}
+
+/// Lets the rules of the message look at it, and the register learn from it.
+fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
+    let (Some(message), Some(id)) = (summary.body, summary.id) else { return };
+    let facts = Facts {
+        message: View::new(tape.events(), pdu.captured, message.id),
+        version: summary.body_version,
+        id,
+        sighting: pdu.sighting,
+        connection: pdu.connection,
+        client: if summary.direction == Direction::Request { pdu.source } else { pdu.destination },
+        is_local: pdu.is_local,
+        request: summary.request,
+    };
+    let case = Case { facts, register: &history.register };
+    let suspicions = findings::look(message.checks, message.id, &case, &mut history.findings);
+    if let Some(learn) = message.learn {
+        learn(&facts, &mut history.register, suspicions);
+    }
 }
 
 /// The place of a PDU in its conversation: its number, which way it goes, its API key and version, its partner.
@@ -102,8 +136,9 @@ fn place(pdu: &Pdu, look: Look, history: &mut History) -> Summary {
         watch_sasl(pdu, direction, nature, api, history);
     }
     let partner = id.and_then(|id| history.partner(id));
+    let request = id.filter(|_| direction == Direction::Response).and_then(|id| history.partner_id(id));
     let time_ns = id.filter(|_| direction == Direction::Response).and_then(|id| history.response_time_ns(id));
-    Summary { id, direction, nature, api, body: None, body_version: 0, partner, time_ns }
+    Summary { id, direction, nature, api, body: None, body_version: 0, request, partner, time_ns }
 }
 
 /// Whether a PDU is a message. While SASL tokens are exchanged, only what a client surely sends as a request, or what is

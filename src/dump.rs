@@ -14,7 +14,7 @@ use std::fmt::Write;
 use crate::dissect::{Pdu, Summary};
 use crate::schema::names::{self, Names};
 use crate::schema::{self, Direction, Field, Kind, Message, header};
-use crate::tape::{Event, FieldId, Tape, Value};
+use crate::tape::{Event, FieldId, Tape, Value, node};
 use crate::wire::{self, Halt};
 
 /// Longest description that is shown whole; of a longer one the beginning and three dots.
@@ -65,7 +65,7 @@ impl Printer<'_> {
     fn nodes(&mut self, mut events: &[Event], numbered: bool) {
         let mut index = 0;
         while !events.is_empty() {
-            let (node, rest) = events.split_at(node_len(events));
+            let (node, rest) = events.split_at(node(events).len());
             self.last.push(rest.is_empty());
             self.node(node, numbered.then_some(index));
             self.last.pop();
@@ -225,22 +225,6 @@ impl Printer<'_> {
             format!("int16 len={len}")
         }
     }
-}
-
-/// Events of the node that `events` begin with.
-fn node_len(events: &[Event]) -> usize {
-    let mut depth = 0u32;
-    for (i, event) in events.iter().enumerate() {
-        match event {
-            Event::Open { .. } => depth += 1,
-            Event::Close => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return i + 1;
-        }
-    }
-    events.len()
 }
 
 fn kind_name(kind: Kind) -> &'static str {

@@ -21,9 +21,12 @@ pub mod dissect;
 pub mod dump;
 #[cfg(feature = "plugin")]
 mod epan;
+pub mod findings;
 pub mod framing;
 pub mod pairing;
+pub mod pdu;
 pub mod recognize;
+pub mod register;
 pub mod rule;
 pub mod schema;
 pub mod tape;

@@ -8,25 +8,11 @@
 use std::collections::HashMap;
 
 use crate::framing::{Flow, Segment};
+pub use crate::pdu::{ConnectionId, PduId, Sighting};
 use crate::recognize::Side;
+use crate::register::Register;
+use crate::rule::Finding;
 use crate::schema::Direction;
-
-/// A connection of this capture.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConnectionId(pub u32);
-
-/// A PDU of this capture; PDUs are numbered in the order in which the first pass meets them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PduId(pub u32);
-
-/// Where and when a PDU was complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sighting {
-    /// Number of the frame that completes it.
-    pub frame: u32,
-    /// Time of that frame, in nanoseconds since the epoch.
-    pub time_ns: i64,
-}
 
 /// What kind of bytes they are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +73,10 @@ struct Connection {
 pub struct History {
     connections: Vec<Connection>,
     records: Vec<Record>,
+    /// What rules have found, in the order of the PDUs.
+    pub findings: Vec<Finding>,
+    /// What the brokers have done so far.
+    pub register: Register,
     unanswered: HashMap<(ConnectionId, i32), PduId>,
 }
 
@@ -221,6 +211,12 @@ impl History {
     pub fn response_time_ns(&self, id: PduId) -> Option<i64> {
         let request = self.partner(id)?;
         Some(self.sighting(id)?.time_ns.saturating_sub(request.time_ns))
+    }
+
+    /// The PDU that `id` answers, or that answers `id`.
+    pub fn partner_id(&self, id: PduId) -> Option<PduId> {
+        let partner = self.records.get(id.0 as usize)?.partner;
+        (partner != NOBODY).then_some(PduId(partner))
     }
 
     /// API key and version of the request that the response `id` answers.

@@ -103,29 +103,41 @@ fn opening_request(rest: &[u8], left: u32, max_size: u32, tape: &mut Tape) -> Op
     reader.array::<4>().ok()?;
     let [k0, k1, v0, v1] = *rest.get(4..)?.first_chunk()?;
     let (key, version) = (i16::from_be_bytes([k0, k1]), i16::from_be_bytes([v0, v1]));
+    // Brokers' own business (Produce, ListGroups) begins with key 0 or 16, which other protocols' bytes resemble too.
+    if !names::api_key(key).is_some_and(|api| api.on_controllers) {
+        return None;
+    }
     let header = decode(&header::REQUEST, header::request_version(key, version), &mut reader, tape);
     let body = api(key).map(|api| &api.request).filter(|request| request.versions.has(version));
-    let decoded = header.is_ok() && body.is_some_and(|body| decode(body, version, &mut reader, tape).is_ok());
+    let whole = header.is_ok() && body.is_some_and(|body| decode(body, version, &mut reader, tape).is_ok());
+    if tape.events().iter().any(is_fault) {
+        return None;
+    }
     let cut = left < length && matches!(tape.stop(), Some(stop) if matches!(stop.why, Halt::NotCaptured { .. }));
-    let clean = !tape.events().iter().any(is_fault);
-    // Without a client id there is little to go by: then the body must bear it out to the last byte.
-    let borne_out = decoded && reader.left() == 0;
-    let is_request =
-        clean && (borne_out || likeness == Likeness::Strong && (header.is_ok() && (body.is_none() || decoded) || cut));
+    let is_request = match body {
+        // A body that is read to its end, or to the end of the segment, leaves no doubt.
+        Some(_) => (cut && size <= MAX_CUT_OPENING) || (whole && (reader.left() == 0 || likeness == Likeness::Strong)),
+        // Of other bodies only the header is known: it must name a client, and the segment must hold the whole request or be
+        // as full as those of a longer one are.
+        None => header.is_ok() && likeness == Likeness::Strong && (left >= length || left >= FULL_SEGMENT),
+    };
     is_request.then_some(length)
 }
 
+/// The segment of a longer message holds no less (the MSS that every host must take, RFC 9293).
+const FULL_SEGMENT: u32 = 536;
+
 /// Bytes from the size prefix to the text of the client id.
 const HEADER_TO_CLIENT_ID: u32 = 14;
-/// Size prefixes up to this are believed without a client id.
-const MAX_SHORT_OPENING: u32 = 1 << 20;
+/// Size prefixes up to this are believed when the segment ends before the request does.
+const MAX_CUT_OPENING: u32 = 1 << 20;
 
 /// Whether a first segment that ends before the client id begins a request. With so little to go by, only an API and a
 /// version that are decoded here will do.
 fn is_short_opening(rest: &[u8], size: u32) -> bool {
     let Some(&[k0, k1, v0, v1]) = rest.get(4..).and_then(|rest| rest.first_chunk()) else { return false };
     let version = i16::from_be_bytes([v0, v1]);
-    size <= MAX_SHORT_OPENING && api(i16::from_be_bytes([k0, k1])).is_some_and(|api| api.request.versions.has(version))
+    size <= MAX_CUT_OPENING && api(i16::from_be_bytes([k0, k1])).is_some_and(|api| api.request.versions.has(version))
 }
 
 fn is_fault(event: &Event) -> bool {
@@ -205,7 +217,8 @@ mod tests {
         assert!(opens(&[&vote[..], &vote[..2]].concat()));
         let mut long = vote.clone();
         long[2] = 9;
-        assert!(opens(&long));
+        assert!(!opens(&long), "a short segment of a longer request of which only the header is known");
+        assert!(opens(&[&long[..], &[0; 536]].concat()[..600.min(long.len() + 536)]));
     }
 
     /// The beginning of a registration with this size prefix.

@@ -181,43 +181,142 @@ pub struct View<'a> {
     message: u16,
 }
 
+/// A value where it stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Found<'a> {
+    /// Offset of its first byte.
+    pub at: u32,
+    /// The bytes it takes, its length prefix included.
+    pub bytes: &'a [u8],
+    /// What it holds.
+    pub value: Value,
+}
+
 impl<'a> View<'a> {
     /// The values of message number `message` among `events`, which were decoded from `pdu`.
     pub fn new(events: &'a [Event], pdu: &'a [u8], message: u16) -> View<'a> {
         View { events, pdu, message }
     }
 
-    /// The first value of the field: its range and what it holds.
-    pub fn leaf(&self, ord: u16) -> Option<(&'a [u8], Value)> {
-        self.events.iter().find_map(|event| match *event {
-            Event::Leaf { field, at, len, value } if field.ord == ord && field.message == self.message => {
-                Some((self.pdu.get(at as usize..(at + len) as usize)?, value))
+    /// The first value of the field.
+    pub fn find(&self, ord: u16) -> Option<Found<'a>> {
+        self.all(ord).next()
+    }
+
+    /// All values of the field, in order.
+    pub fn all(&self, ord: u16) -> impl Iterator<Item = Found<'a>> {
+        let View { events, pdu, message } = *self;
+        events.iter().filter_map(move |event| match *event {
+            Event::Leaf { field, at, len, value } if field.ord == ord && field.message == message => {
+                Some(Found { at, bytes: pdu.get(at as usize..(at + len) as usize)?, value })
             }
             _ => None,
         })
     }
 
+    /// The structs that are elements of an array, by the ordinal of the element.
+    pub fn structs(&self, ord: u16) -> impl Iterator<Item = View<'a>> {
+        let View { events, message, .. } = *self;
+        let is_one =
+            move |event: &Event| matches!(*event, Event::Open { field, .. } if field == FieldId { message, ord });
+        let starts = events.iter().enumerate().filter(move |(_, event)| is_one(event));
+        let view = *self;
+        starts.map(move |(start, _)| View { events: node(&events[start..]), ..view })
+    }
+
+    /// The count of an array, by its ordinal, and where it stands.
+    pub fn count(&self, ord: u16) -> Option<(u32, Place)> {
+        self.events.iter().find_map(|event| match *event {
+            Event::Open { field, at, len, count, .. } if field.ord == ord && field.message == self.message => {
+                Some((count, Place { at, len }))
+            }
+            _ => None,
+        })
+    }
+
+    /// Where the view as a whole stands.
+    pub fn place(&self) -> Place {
+        match self.events.first() {
+            Some(&Event::Open { at, len, .. }) => Place { at, len },
+            _ => Place::WHOLE,
+        }
+    }
+
     /// An integer.
     pub fn int(&self, ord: u16) -> Option<i64> {
-        match self.leaf(ord)? {
-            (_, Value::Int(value)) => Some(value),
-            _ => None,
-        }
+        self.find(ord)?.int()
     }
 
     /// A boolean.
     pub fn boolean(&self, ord: u16) -> Option<bool> {
-        match self.leaf(ord)? {
-            (_, Value::Bool(byte)) => Some(byte != 0),
+        match self.find(ord)?.value {
+            Value::Bool(byte) => Some(byte != 0),
             _ => None,
         }
     }
 
     /// The bytes of a text, without its length.
     pub fn text(&self, ord: u16) -> Option<&'a [u8]> {
-        match self.leaf(ord)? {
-            (bytes, Value::Text { prefix }) => bytes.get(usize::from(prefix)..),
+        self.find(ord)?.text()
+    }
+
+    /// A UUID.
+    pub fn uuid(&self, ord: u16) -> Option<[u8; 16]> {
+        self.find(ord)?.uuid()
+    }
+}
+
+impl<'a> Found<'a> {
+    /// The bytes it stands in.
+    pub fn place(&self) -> Place {
+        Place { at: self.at, len: self.bytes.len() as u32 }
+    }
+
+    /// An integer.
+    pub fn int(&self) -> Option<i64> {
+        if let Value::Int(value) = self.value { Some(value) } else { None }
+    }
+
+    /// The bytes of a text, without its length.
+    pub fn text(&self) -> Option<&'a [u8]> {
+        match self.value {
+            Value::Text { prefix } => self.bytes.get(usize::from(prefix)..),
             _ => None,
         }
     }
+
+    /// A UUID.
+    pub fn uuid(&self) -> Option<[u8; 16]> {
+        matches!(self.value, Value::Uuid).then(|| self.bytes.first_chunk().copied()).flatten()
+    }
+}
+
+/// Bytes of a PDU that something is said of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Offset of the first.
+    pub at: u32,
+    /// How many.
+    pub len: u32,
+}
+
+impl Place {
+    /// The PDU as a whole.
+    pub const WHOLE: Place = Place { at: 0, len: 0 };
+}
+
+/// The events of the node that `events` begin with, both ends included.
+pub fn node(events: &[Event]) -> &[Event] {
+    let mut depth = 0u32;
+    for (i, event) in events.iter().enumerate() {
+        match event {
+            Event::Open { .. } => depth += 1,
+            Event::Close => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        if depth == 0 {
+            return &events[..=i];
+        }
+    }
+    events
 }

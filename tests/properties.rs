@@ -229,6 +229,9 @@ impl Talk {
             connection: self.connection,
             sender,
             server: None,
+            source: 0,
+            destination: 0,
+            is_local: false,
             stray: false,
         };
         let mut tape = Tape::new();

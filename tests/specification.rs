@@ -28,6 +28,9 @@ fn object_tree(captured: &[u8], sender: Side, frame: u32, connection: Connection
         connection,
         sender,
         server: Some(Side::B),
+        source: 0,
+        destination: 0,
+        is_local: false,
         stray: false,
     };
     let mut tape = Tape::new();

@@ -124,6 +124,7 @@ extern "C" fn kraft_decode(pdu: *mut sys::kraft_pdu) {
     let decoded = unsafe { pdu.view() };
     let look = pdu.look();
     let State { history, tape, .. } = state;
+    history.register.session_timeout_ns = i64::from(pdu.session_timeout_ms) * 1_000_000;
     // A panic is a bug of ours, and costs this PDU only: what the history holds of it may be incomplete, never unsound.
     let summary = catch_unwind(AssertUnwindSafe(|| dissect(&decoded, look, history, tape))).ok();
     if let Some(summary) = &summary {
@@ -139,7 +140,7 @@ extern "C" fn kraft_paint(pdu: *mut sys::kraft_pdu) {
     let (pdu, state) = unsafe { (&*pdu, state()) };
     let painted = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the pointers in `pdu` are those epan gave the shim for this packet.
-        unsafe { paint::paint(pdu, &pdu.view(), state.summary.as_ref(), &state.tape, &mut state.text) };
+        unsafe { paint::paint(pdu, &pdu.view(), state.summary.as_ref(), &state.tape, &state.history, &mut state.text) };
     }));
     if painted.is_err() {
         // SAFETY: as above.
@@ -192,6 +193,9 @@ impl sys::kraft_pdu {
             connection: self.connection(),
             sender: self.sender(),
             server: (self.server >= 0).then(|| side(self.server == 1)),
+            source: self.source.into(),
+            destination: self.destination.into(),
+            is_local: self.is_local != 0,
             stray: self.stray != 0,
         }
     }

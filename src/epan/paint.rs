@@ -10,9 +10,12 @@ use std::ptr;
 use super::register::{GENERATED_API, Item, Registered, registered};
 use super::sys;
 use crate::dissect::{Pdu, Summary};
+use crate::findings;
+use crate::pairing::History;
+use crate::rule::{Check, Evidence, Finding};
 use crate::schema::names::{self, Names};
-use crate::schema::{Direction, Kind, header};
-use crate::tape::{Event, FieldId, Tape, Value, View};
+use crate::schema::{self, Direction, Kind, header};
+use crate::tape::{Event, FieldId, Place, Tape, Value, View, node};
 use crate::wire::{self, Fault};
 
 /// Levels of the tree; the schema needs seven.
@@ -23,6 +26,9 @@ struct Painter<'p> {
     pinfo: *mut sys::packet_info,
     registered: &'static Registered,
     pdu: &'p [u8],
+    history: &'p History,
+    /// What rules have found of this PDU.
+    findings: &'p [Finding],
     text: &'p mut String,
     /// Whether another dissector shows the body.
     handed_over: bool,
@@ -39,7 +45,14 @@ const _: () = assert!(!std::mem::needs_drop::<Painter>());
 ///
 /// # Safety
 /// The pointers in `packet` must be those that epan gave for the packet in hand. Runs inside the guard of `shim.c`.
-pub unsafe fn paint(packet: &sys::kraft_pdu, pdu: &Pdu, summary: Option<&Summary>, tape: &Tape, text: &mut String) {
+pub unsafe fn paint(
+    packet: &sys::kraft_pdu,
+    pdu: &Pdu,
+    summary: Option<&Summary>,
+    tape: &Tape,
+    history: &History,
+    text: &mut String,
+) {
     let Some(registered) = registered() else { return };
     let Some(summary) = summary else {
         // SAFETY: as the caller promises.
@@ -65,6 +78,8 @@ pub unsafe fn paint(packet: &sys::kraft_pdu, pdu: &Pdu, summary: Option<&Summary
             pinfo: packet.pinfo,
             registered,
             pdu: pdu.captured,
+            history,
+            findings: summary.id.map_or(&[], |id| findings::of(&history.findings, id)),
             text,
             handed_over: packet.handed_over != 0,
             trees,
@@ -77,6 +92,7 @@ pub unsafe fn paint(packet: &sys::kraft_pdu, pdu: &Pdu, summary: Option<&Summary
         } else {
             painter.notes(tape.events());
         }
+        painter.whole(packet.tree);
     }
 }
 
@@ -178,6 +194,7 @@ impl Painter<'_> {
                 };
                 tree = sys::proto_item_add_subtree(added, item.ett);
                 self.last = (Some(field), added);
+                self.findings_at(Place { at, len }, added);
             }
         }
         self.depth = (self.depth + 1).min(DEPTH - 1);
@@ -199,7 +216,7 @@ impl Painter<'_> {
             if let Some(label) = item.label {
                 self.text.clear();
                 let _ = write!(self.text, "{}: ", item.name);
-                label(&View::new(until_close(events), self.pdu, field.message), self.text);
+                label(&View::new(node(events), self.pdu, field.message), self.text);
                 self.end_text();
                 sys::proto_item_set_text(added, c"%s".as_ptr(), self.text.as_ptr());
             }
@@ -236,6 +253,47 @@ impl Painter<'_> {
                 }
             };
             self.last = (Some(field), added);
+            self.findings_at(Place { at, len }, added);
+        }
+    }
+
+    /// What rules have found of this place, at its item.
+    unsafe fn findings_at(&mut self, place: Place, item: *mut sys::proto_item) {
+        for finding in self.findings.iter().filter(|finding| finding.place == place) {
+            // SAFETY: as the caller promises.
+            unsafe { self.finding(finding, item) };
+        }
+    }
+
+    /// What rules have found of the PDU as a whole; without a tree, all that they have found.
+    unsafe fn whole(&mut self, tree: *mut sys::proto_tree) {
+        let item = if self.trees[0].is_null() { ptr::null_mut() } else { self.trees[0] };
+        for finding in
+            self.findings.iter().filter(|finding| tree.is_null() || item.is_null() || finding.place == Place::WHOLE)
+        {
+            // SAFETY: as the caller promises; a tree is a node like an item.
+            unsafe { self.finding(finding, item) };
+        }
+    }
+
+    /// A finding with its evidence, which can be followed by a click.
+    unsafe fn finding(&mut self, finding: &Finding, item: *mut sys::proto_item) {
+        let Some((check, expert)) = check(finding).zip(self.registered.check(finding)) else { return };
+        let evidence = finding.evidence.and_then(|id| self.history.sighting(id)).map(|sighting| sighting.frame);
+        self.text.clear();
+        finding.write(check, evidence, &self.history.register, self.text);
+        self.end_text();
+        // SAFETY: as the caller promises; epan copies the text.
+        unsafe {
+            sys::expert_add_info_format(self.pinfo, item, expert, c"%s".as_ptr(), self.text.as_ptr());
+            let Some(frame) = evidence.filter(|_| !item.is_null()) else { return };
+            let registered = self.registered;
+            let (tree, field) = match check.evidence {
+                Evidence::Cause => (item, registered.evidence),
+                Evidence::RetryOf => (self.trees[0], registered.retry_of),
+                Evidence::PreviousRegistration => (self.trees[0], registered.previous_registration),
+            };
+            generated(sys::proto_tree_add_uint(tree, field, self.tvb, 0, 0, frame));
         }
     }
 
@@ -349,6 +407,12 @@ impl Painter<'_> {
     }
 }
 
+/// The rule that a finding is of.
+fn check(finding: &Finding) -> Option<&'static Check> {
+    let message = schema::messages().find(|message| message.id == finding.message)?;
+    message.checks.get(usize::from(finding.check))
+}
+
 unsafe fn generated(item: *mut sys::proto_item) {
     // SAFETY: epan gave the item; NULL is fine.
     unsafe { sys::kraft_set_generated(item) };
@@ -362,20 +426,4 @@ fn guid(id: [u8; 16]) -> sys::e_guid_t {
         data3: u16::from_be_bytes([c0, c1]),
         data4,
     }
-}
-
-/// The events of the node that `events` begin with, without its ends.
-fn until_close(events: &[Event]) -> &[Event] {
-    let mut depth = 0;
-    for (i, event) in events.iter().enumerate() {
-        match event {
-            Event::Open { .. } => depth += 1,
-            Event::Close => depth -= 1,
-            _ => {}
-        }
-        if depth == 0 {
-            return &events[1..i];
-        }
-    }
-    &[]
 }

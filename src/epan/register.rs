@@ -5,7 +5,7 @@ use std::ptr;
 use std::sync::OnceLock;
 
 use super::sys;
-use crate::rule::{Group, Rule, Severity};
+use crate::rule::{Finding, Group, Rule, Severity};
 use crate::schema::names::Names;
 use crate::schema::{self, Field, Kind, Label, header};
 use crate::tape::FieldId;
@@ -73,8 +73,16 @@ pub struct Registered {
     pub response_to: c_int,
     /// Time from request to response.
     pub time: c_int,
+    /// The previous attempt of the same registration.
+    pub retry_of: c_int,
+    /// The last accepted registration of the same broker id.
+    pub previous_registration: c_int,
+    /// What proves a finding.
+    pub evidence: c_int,
     /// The subtree of the protocol.
     pub ett: c_int,
+    /// By message, then by check.
+    checks: Vec<Vec<&'static mut sys::expert_field>>,
     /// Expert items, in the order of [`wire::RULES`].
     faults: &'static mut [sys::expert_field],
     /// The expert item for a bug of ours.
@@ -103,6 +111,12 @@ impl Registered {
     /// The expert item of a fault. epan wants a pointer that it may write to, but only reads it.
     pub fn fault(&self, fault: wire::Fault) -> *mut sys::expert_field {
         ptr::from_ref(&self.faults[fault.index()]).cast_mut()
+    }
+
+    /// The expert item of a finding, likewise.
+    pub fn check(&self, finding: &Finding) -> Option<*mut sys::expert_field> {
+        let field = self.checks.get(usize::from(finding.message))?.get(usize::from(finding.check))?;
+        Some(ptr::from_ref::<sys::expert_field>(field).cast_mut())
     }
 }
 
@@ -165,6 +179,20 @@ impl Registration {
         );
         let response_to =
             self.frame_number("Response to", "kraft.response_to", sys::FT_FRAMENUM_REQUEST, "the frame of the request");
+        let retry_of = self.frame_number(
+            "Retry of",
+            "kraft.retry_of",
+            sys::FT_FRAMENUM_NONE,
+            "the previous attempt of the same registration",
+        );
+        let previous_registration = self.frame_number(
+            "Previous registration",
+            "kraft.previous_registration",
+            sys::FT_FRAMENUM_NONE,
+            "the last accepted registration of the same broker id",
+        );
+        let evidence =
+            self.frame_number("Evidence", "kraft.evidence", sys::FT_FRAMENUM_NONE, "the frame that proves a finding");
         let time = self.field("Time", "kraft.time", sys::FT_RELATIVE_TIME, "time from the request to the response");
         let ett = self.subtree();
         let (fields, subtrees) = (self.fields.leak(), self.subtrees.leak());
@@ -174,7 +202,7 @@ impl Registration {
             sys::proto_register_subtree_array(subtrees.as_ptr(), subtrees.len() as c_int);
         }
         // SAFETY: as the caller promises.
-        let (faults, internal_error) = unsafe { register_experts(protocol) };
+        let Experts { faults, internal_error, checks } = unsafe { register_experts(protocol) };
         Registered {
             items: by_message(slots),
             null: *null,
@@ -182,7 +210,11 @@ impl Registration {
             response_in: *response_in,
             response_to: *response_to,
             time: *time,
+            retry_of: *retry_of,
+            previous_registration: *previous_registration,
+            evidence: *evidence,
             ett: *ett,
+            checks,
             faults,
             internal_error,
         }
@@ -315,33 +347,54 @@ fn value_strings(names: Names) -> *const c_void {
     strings.leak().as_ptr().cast()
 }
 
+struct Experts {
+    faults: &'static mut [sys::expert_field],
+    internal_error: &'static mut sys::expert_field,
+    checks: Vec<Vec<&'static mut sys::expert_field>>,
+}
+
 /// # Safety
 /// Only during epan's registration.
-unsafe fn register_experts(protocol: c_int) -> (&'static mut [sys::expert_field], &'static mut sys::expert_field) {
+unsafe fn register_experts(protocol: c_int) -> Experts {
     static INTERNAL_ERROR: Rule = Rule::new(
         "internal_error",
         Severity::Error,
         Group::Undecoded,
         "A bug of this dissector: please report it with the capture",
     );
-    let rules: Vec<&'static Rule> = wire::RULES.iter().chain([&INTERNAL_ERROR]).collect();
-    let fields = rules.iter().map(|_| sys::expert_field { ei: -1, hf: -1 }).collect::<Vec<_>>().leak();
-    let infos: Vec<_> = rules.iter().zip(fields.iter_mut()).map(|(rule, field)| expert_info(rule, field)).collect();
+    let fields = wire::RULES.iter().map(|_| UNREGISTERED).collect::<Vec<_>>().leak();
+    let mut infos: Vec<_> =
+        wire::RULES.iter().zip(fields.iter_mut()).map(|(rule, field)| expert_info(rule, field)).collect();
+    let mut one = |rule: &Rule| {
+        let field: &'static mut sys::expert_field = Box::leak(Box::new(UNREGISTERED));
+        infos.push(expert_info(rule, field));
+        field
+    };
+    let internal_error = one(&INTERNAL_ERROR);
+    let mut checks: Vec<Vec<&'static mut sys::expert_field>> = Vec::new();
+    for message in schema::messages() {
+        checks.resize_with(checks.len().max(usize::from(message.id) + 1), Vec::new);
+        checks[usize::from(message.id)] = message.checks.iter().map(|check| one(&check.rule)).collect();
+    }
     let infos = infos.leak();
     // SAFETY: the array and all it points to are leaked.
     unsafe {
         let module = sys::expert_register_protocol(protocol);
         sys::expert_register_field_array(module, infos.as_mut_ptr(), infos.len() as c_int);
     }
-    let (internal_error, faults) = fields.split_last_mut().expect("there are rules");
-    (faults, internal_error)
+    Experts { faults: fields, internal_error, checks }
 }
+
+const UNREGISTERED: sys::expert_field = sys::expert_field { ei: -1, hf: -1 };
 
 fn expert_info(rule: &Rule, field: &mut sys::expert_field) -> sys::ei_register_info {
     let group = match rule.group {
         Group::Malformed => sys::PI_MALFORMED,
         Group::Protocol => sys::PI_PROTOCOL,
         Group::Undecoded => sys::PI_UNDECODED,
+        Group::Request => sys::PI_REQUEST_CODE,
+        Group::Response => sys::PI_RESPONSE_CODE,
+        Group::Sequence => sys::PI_SEQUENCE,
     };
     let severity = match rule.severity {
         Severity::Chat => sys::PI_CHAT,

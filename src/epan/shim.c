@@ -33,6 +33,7 @@ static dissector_handle_t kafka_handle;
 static kraft_bool desegment = TRUE;
 static kraft_bool hand_over = TRUE;
 static guint max_message_size = 100 * 1024 * 1024;
+static guint session_timeout_ms = 9000;
 
 /* Keys of what is attached to a frame (file scope) and to one dissection of it (packet scope). */
 enum { KEY_FIRST_ID, KEY_NEXT_ORDINAL };
@@ -81,6 +82,17 @@ source_is_b(packet_info *pinfo)
     return pinfo->srcport != pinfo->destport ? pinfo->srcport > pinfo->destport : cmp_address(&pinfo->src, &pinfo->dst) > 0;
 }
 
+/* 127.0.0.0/8 (RFC 1122) and ::1 (RFC 4291). */
+static gboolean
+is_loopback(const address *addr)
+{
+    static const guint8 ip6_loopback[16] = { [15] = 1 };
+
+    if (addr->type == AT_IPv4)
+        return addr->len == 4 && *(const guint8 *)addr->data == 127;
+    return addr->type == AT_IPv6 && addr->len == 16 && memcmp(addr->data, ip6_loopback, 16) == 0;
+}
+
 /* The end whose port the dissector was found by; heuristics leave another number there, which is no port of this packet. */
 static gint
 server_by_port(packet_info *pinfo, gboolean source_is_b)
@@ -109,6 +121,10 @@ next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
     pdu.connection = connection_of(pinfo);
     pdu.sender_is_b = source_is_b(pinfo);
     pdu.server = server_by_port(pinfo, pdu.sender_is_b);
+    pdu.source = add_address_to_hash(0, &pinfo->src);
+    pdu.destination = add_address_to_hash(0, &pinfo->dst);
+    pdu.is_local = is_loopback(&pinfo->src) && is_loopback(&pinfo->dst);
+    pdu.session_timeout_ms = session_timeout_ms;
     pdu.first_pass = !PINFO_FD_VISITED(pinfo);
     pdu.ordinal = GPOINTER_TO_UINT(p_get_proto_data(pinfo->pool, pinfo, proto_kraft, KEY_NEXT_ORDINAL));
     if (!pdu.first_pass)
@@ -327,6 +343,10 @@ kraft_register_preferences(module_t *module)
         "Whether messages that this dissector has no schema for, but Wireshark's own Kafka dissector decodes, are handed to "
         "it. Their frame and header are shown here in any case.",
         &hand_over);
+    prefs_register_uint_preference(module, "session_timeout", "Session time-out of brokers (ms)",
+        "How long a broker may be silent before the controller fences it: broker.session.timeout.ms of the controllers, 9000 "
+        "by default. A longer gap between two heartbeats is worth a warning.",
+        10, &session_timeout_ms);
 }
 
 void

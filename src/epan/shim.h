@@ -25,6 +25,10 @@ typedef struct {
     guint32 connection;     /* what kraft_connect() gave */
     gboolean sender_is_b;   /* ends are told apart by port, then address: A is the lower one */
     gint server;            /* the end that is the server by its port: 0 is A, 1 is B, -1 unknown */
+    guint32 source;         /* hashes of the addresses, to tell them apart */
+    guint32 destination;
+    gboolean is_local;      /* both ends have loopback addresses */
+    guint32 session_timeout_ms; /* of the preference */
     gboolean first_pass;
     guint32 ordinal;        /* of the PDU in its frame, from 0 */
     gboolean stray;         /* the bytes belong to nobody knows which message: kraft_begins_pdu() said so */

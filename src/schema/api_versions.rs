@@ -8,6 +8,10 @@ use std::fmt::Write;
 
 use super::names::Names;
 use super::{Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure};
+use crate::register::{Register, Suspicion, Text};
+use crate::rule::Group::Response;
+use crate::rule::Severity::{Error, Note};
+use crate::rule::{Case, Check, Facts, Report, Rule};
 use crate::tape::View;
 
 /// The API. A server that does not know the version of the request answers in v0 with error 35.
@@ -34,7 +38,10 @@ fn request_info(request: &View, out: &mut String) {
 
 /// What the server can do.
 pub const RESPONSE: Message =
-    Message::new("ApiVersionsResponse", Versions::range(0, 5), Versions::since(3), RESPONSE_FIELDS).info(response_info);
+    Message::new("ApiVersionsResponse", Versions::range(0, 5), Versions::since(3), RESPONSE_FIELDS)
+        .info(response_info)
+        .checks(RESPONSE_CHECKS)
+        .learn(learn_response);
 
 const RESPONSE_FIELDS: &[Field] = &[
     int16("ErrorCode").names(Names::ErrorCodes).about("Error code; 0 if there was no error."),
@@ -117,4 +124,52 @@ fn finalized_label(finalized: &View, out: &mut String) {
 fn response_info(response: &View, out: &mut String) {
     const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
     super::write_error(response.int(ERROR_CODE), out);
+}
+
+const RESPONSE_CHECKS: &[Check] = &[
+    Check::new(
+        Rule::new("version_refused", Note, Response, "The server does not know this version of ApiVersions"),
+        &[
+            "The server does not know this version of ApiVersions and answers in v0; the client asks again in a version that is \
+           offered (KIP-511)",
+        ],
+        |case, report| refused(case, report, |code| code == UNSUPPORTED_VERSION, 0),
+    ),
+    Check::new(
+        Rule::new("api_versions_refused", Error, Response, "The server does not tell what it can do"),
+        &["The server refused with {0:error} ({0})"],
+        |case, report| refused(case, report, |code| code != UNSUPPORTED_VERSION && code != 0, 0),
+    ),
+];
+
+/// Kafka's error code of that name.
+const UNSUPPORTED_VERSION: i64 = 35;
+/// Finalized features that are remembered of one controller.
+const MAX_FEATURES: usize = 64;
+
+fn refused(case: &Case, report: &mut Report, is_it: fn(i64) -> bool, text: u8) {
+    const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
+    let Some(found) = case.message.find(ERROR_CODE) else { return };
+    if let Some(code) = found.int().filter(|code| is_it(*code)) {
+        report.find(text, found.place(), None, [code, 0, 0]);
+    }
+}
+
+/// Takes down the finalized features: they decide which registrations on this connection are accepted.
+fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
+    const EPOCH: u16 = RESPONSE.ord("FinalizedFeaturesEpoch");
+    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature");
+    const NAME: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.Name");
+    const LEVEL: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.MaxVersionLevel");
+    // At epoch -1 the controller has not read the metadata yet, and what it names means nothing.
+    if case.message.int(EPOCH).is_none_or(|epoch| epoch < 0) {
+        return;
+    }
+    let features = case.message.structs(FINALIZED).take(MAX_FEATURES);
+    let levels: Vec<(Text, i16)> = features
+        .filter_map(|feature| Some((register.text(feature.text(NAME)?), feature.int(LEVEL)?.try_into().ok()?)))
+        .collect();
+    if let Some(session) = register.session_mut(case.connection) {
+        session.finalized = Some((case.id, levels));
+    }
 }

@@ -4,6 +4,9 @@
 //! and v3 with 3.7 (KIP-858, KIP-966), v4 with 3.9; v4 has the layout of v3. The descriptions are Kafka's own, since the
 //! object tree of the specification page shows them.
 
+mod request_rules;
+mod response_rules;
+
 use std::fmt::Write;
 
 use super::names::Names;
@@ -17,7 +20,10 @@ pub static API: Api = Api::new(62, REQUEST, RESPONSE);
 
 /// What the broker sends.
 pub const REQUEST: Message =
-    Message::new("BrokerRegistrationRequest", Versions::range(0, 4), Versions::ALL, REQUEST_FIELDS).info(request_info);
+    Message::new("BrokerRegistrationRequest", Versions::range(0, 4), Versions::ALL, REQUEST_FIELDS)
+        .info(request_info)
+        .checks(request_rules::CHECKS)
+        .learn(request_rules::learn);
 
 const BROKER_ID: u16 = REQUEST.ord("BrokerId");
 const CLUSTER_ID: u16 = REQUEST.ord("ClusterId");
@@ -97,7 +103,9 @@ const LOG_DIR: Field = uuid("LogDir").names(Names::DirectoryIds);
 /// What the controller answers.
 pub const RESPONSE: Message =
     Message::new("BrokerRegistrationResponse", Versions::range(0, 4), Versions::ALL, RESPONSE_FIELDS)
-        .info(response_info);
+        .info(response_info)
+        .checks(response_rules::CHECKS)
+        .learn(response_rules::learn);
 
 /// The epoch of an accepted registration, the name of the error of a refused one.
 fn response_info(response: &View, out: &mut String) {

@@ -15,6 +15,9 @@ pub mod names;
 
 use std::fmt::Write;
 
+pub use crate::pdu::Direction;
+use crate::register::{Register, Suspicion};
+use crate::rule::{Check, Facts};
 use crate::tape::{FieldId, View};
 use names::Names;
 
@@ -331,7 +334,14 @@ pub struct Message {
     pub flexible: Versions,
     /// The message as a struct: its name, what it is about, its fields.
     pub root: Field,
+    /// What may be said of it.
+    pub checks: &'static [Check],
+    /// What the register keeps of it.
+    pub learn: Option<Learn>,
 }
+
+/// Takes down in the register what a message tells. `suspicions` are those of the message's own rules.
+pub type Learn = fn(&Facts, &mut Register, Vec<Suspicion>);
 
 impl Message {
     /// Is summed up so: what identifies it, for the Info column; written after API, version and direction.
@@ -340,15 +350,28 @@ impl Message {
         self
     }
 
+    /// Has these rules.
+    pub const fn checks(mut self, checks: &'static [Check]) -> Message {
+        self.checks = checks;
+        self
+    }
+
+    /// Tells the register this.
+    pub const fn learn(mut self, learn: Learn) -> Message {
+        self.learn = Some(learn);
+        self
+    }
+
     const fn around(id: u16, versions: Versions, flexible: Versions, root: Field) -> Message {
         root.validate();
-        Message { id, versions, flexible, root }
+        Message { id, versions, flexible, root, checks: &[], learn: None }
     }
 
     /// A message of an API, to be handed to [`Api::new`]: `name` with its `Request` or `Response`, the versions that are
     /// known, those that are flexible, and its fields in the order of the wire.
     pub const fn new(name: &'static str, versions: Versions, flexible: Versions, fields: &'static [Field]) -> Message {
-        Message { id: u16::MAX, versions, flexible, root: structure(name, fields).about("message body") }
+        let root = structure(name, fields).about("message body");
+        Message { id: u16::MAX, versions, flexible, root, checks: &[], learn: None }
     }
 
     /// The ordinal of the field at `path` (`"Listeners.Listener.Port"`), at compile time: a path that does not exist
@@ -426,15 +449,6 @@ pub fn write_error(code: Option<i64>, out: &mut String) -> bool {
         None => write!(out, ", error {code}"),
     };
     true
-}
-
-/// Which way a message goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// From broker to controller.
-    Request,
-    /// From controller to broker.
-    Response,
 }
 
 /// One Kafka API whose bodies are decoded: its key and both messages.

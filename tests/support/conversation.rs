@@ -1,5 +1,6 @@
 //! A whole capture through [`kraft::dissect`], as Wireshark does it: every PDU once in order, then again.
 
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::iter;
 use std::net::SocketAddr;
 use std::path::Path;
@@ -70,8 +71,18 @@ pub fn as_sent(read: &reader::Pdu) -> Pdu<'_> {
         connection: ConnectionId(read.stream),
         sender: side(read.source, read.destination),
         server: server(read),
+        source: address(read.source),
+        destination: address(read.destination),
+        is_local: read.source.ip().is_loopback() && read.destination.ip().is_loopback(),
         stray: false,
     }
+}
+
+/// A number that tells addresses apart.
+fn address(of: SocketAddr) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.ip().hash(&mut hasher);
+    hasher.finish()
 }
 
 /// Side A is the end with the lower port, or with the lower address if both have the same.
