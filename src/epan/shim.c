@@ -146,7 +146,7 @@ static gboolean
 takes_over(const kraft_pdu *pdu)
 {
     return hand_over && kafka_handle && pdu->undecoded && pdu->captured_length == pdu->length
-        && kraft_builtin_decodes(pdu->api_key, pdu->api_version)
+        && kraft_builtin_decodes(pdu->api_key, pdu->api_version, pdu->is_request)
         && proto_is_protocol_enabled(find_protocol_by_id(dissector_handle_get_protocol_index(kafka_handle)));
 }
 
