@@ -130,6 +130,7 @@ extern "C" fn kraft_register_protocol() {
         sys::proto_kraft = protocol;
         let registered = Registration::default().register(protocol);
         REGISTERED.0.get_or_init(|| registered);
+        sys::kraft_register_gate();
         sys::kraft_register_preferences(sys::prefs_register_protocol(protocol, None));
     }
 }

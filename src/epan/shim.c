@@ -312,6 +312,74 @@ heuristic_tls(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
     return TRUE;
 }
 
+/*
+ * Ports that others own, but that brokers connect from or controllers may listen on: Kafka's own 9092 and Linux's ephemeral
+ * range. The port table runs before all heuristics, so whoever owns such a port would take the connection unseen. A gate
+ * stands before each owner: what opens with a request to a controller is ours, all else goes on to the owner as ever.
+ */
+#define KAFKA_PORT 9092
+#define FIRST_EPHEMERAL_PORT 32768
+#define LAST_EPHEMERAL_PORT 60999
+
+static GHashTable *owners;
+
+/* What Decode As calls the gate; in the list of protocols it is a part of ours. */
+static int proto_gate = -1;
+
+void
+kraft_register_gate(void)
+{
+    proto_gate = proto_register_protocol_in_name_only("KRaft, by content", "KRaft by content", "kraft.by_content", proto_kraft,
+        FT_PROTOCOL);
+}
+
+/* The gate is a heuristic that comes earlier, so what switches the heuristic off keeps it shut. */
+static gboolean
+heuristic_is_on(void)
+{
+    const heur_dtbl_entry_t *heuristic = find_heur_dissector_by_unique_short_name("kraft_tcp");
+
+    return heuristic && heuristic->enabled && proto_is_protocol_enabled(find_protocol_by_id(proto_kraft));
+}
+
+static int
+dissect_gate(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+{
+    dissector_handle_t owner = (dissector_handle_t)g_hash_table_lookup(owners, GUINT_TO_POINTER(pinfo->match_uint));
+    /* A request to the owner's own port is the owner's, if the owner is Kafka. */
+    gboolean is_owners = owner == kafka_handle && pinfo->match_uint == pinfo->destport;
+
+    if (!is_owners && !is_tls_record(tvb) && heuristic_is_on() && opens_connection(tvb, pinfo)) {
+        conversation_set_dissector(find_or_create_conversation(pinfo), kraft_handle);
+        return call_dissector_only(kraft_handle, tvb, pinfo, tree, data);
+    }
+    return owner ? call_dissector_only(owner, tvb, pinfo, tree, data) : 0;
+}
+
+static void
+note_owner(const gchar *table _U_, ftenum_t selector _U_, gpointer key, gpointer value, gpointer user_data _U_)
+{
+    guint port = GPOINTER_TO_UINT(key);
+    dissector_handle_t owner = dtbl_entry_get_initial_handle((dtbl_entry_t *)value);
+
+    if (owner && (port == KAFKA_PORT || (port >= FIRST_EPHEMERAL_PORT && port <= LAST_EPHEMERAL_PORT)))
+        g_hash_table_insert(owners, key, owner);
+}
+
+static void
+put_gate(gpointer port, gpointer owner _U_, gpointer gate)
+{
+    dissector_add_uint("tcp.port", GPOINTER_TO_UINT(port), (dissector_handle_t)gate);
+}
+
+static void
+register_gates(void)
+{
+    owners = g_hash_table_new(g_direct_hash, g_direct_equal);
+    dissector_table_foreach("tcp.port", note_owner, NULL);
+    g_hash_table_foreach(owners, put_gate, create_dissector_handle(dissect_gate, proto_gate));
+}
+
 void
 kraft_register_dissectors(void)
 {
@@ -326,6 +394,7 @@ kraft_register_dissectors(void)
     heur_dissector_add("tcp", heuristic_tcp, "KRaft over TCP", "kraft_tcp", proto_kraft, HEURISTIC_ENABLE);
     heur_dissector_add("tls", heuristic_tls, "KRaft over TLS", "kraft_tls", proto_kraft, HEURISTIC_ENABLE);
     kafka_handle = find_dissector_add_dependency("kafka", proto_kraft);
+    register_gates();
 }
 
 void

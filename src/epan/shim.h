@@ -69,6 +69,7 @@ void kraft_file_closed(void);
 
 /* C, called by Rust. */
 extern int proto_kraft;
+void kraft_register_gate(void);
 void kraft_register_dissectors(void);
 void kraft_register_preferences(module_t *module);
 void kraft_register_plugin(void);
