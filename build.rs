@@ -28,15 +28,17 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
     const FUNCTIONS: &str = "proto_register_(protocol|field_array|subtree_array)|expert_register_(protocol|field_array)\
         |prefs_register_protocol\
         |proto_tree_add_(item|int|uint|int64|string|guid|boolean|time)|proto_item_(add_subtree|set_text|append_text)\
-        |proto_(tree_get_parent|field_is_referenced)|proto_tree_add_expert_format|expert_add_info_format\
-        |col_(clear|append_str|set_str)|kraft_.*";
+        |proto_(tree_get_parent|field_is_referenced)|proto_tree_add_expert_format|expert_add_info(_format)?\
+        |col_(clear|append_str|set_str)|init_srt_table(_row)?|add_srt_table_data|kraft_.*";
     const VARIABLES: &str = "WIRESHARK_VERSION_(MAJOR|MINOR)|ENC_NA|COL_(PROTOCOL|INFO)\
-        |PI_(MALFORMED|PROTOCOL|UNDECODED|REQUEST_CODE|RESPONSE_CODE|SEQUENCE|CHAT|NOTE|WARN|ERROR)|proto_kraft";
-    const TYPES: &str =
-        "hf_register_info|ei_register_info|value_string|e_guid_t|nstime_t|ft_framenum_type_t|ftenum|field_display_e";
+        |PI_(MALFORMED|PROTOCOL|UNDECODED|REQUEST_CODE|RESPONSE_CODE|SEQUENCE|CHAT|NOTE|WARN|ERROR)|proto_kraft\
+        |MN_(INCREASE|SET|SET_FLAGS)|TAP_PACKET_(DONT_REDRAW|REDRAW)";
+    const TYPES: &str = "hf_register_info|ei_register_info|value_string|e_guid_t|nstime_t|ft_framenum_type_t|ftenum|field_display_e\
+        |srt_data_t";
 
     /// What only pointers are passed of. Their layouts, which change between versions, stay out of Rust.
-    const OPAQUE: &str = "_packet_info|tvbuff|_proto_node|epan_column_info|pref_module|expert_module|dissector_handle";
+    const OPAQUE: &str = "_packet_info|tvbuff|_proto_node|epan_column_info|pref_module|expert_module|dissector_handle\
+        |epan_dissect|_srt_stat_table";
 
     pub fn build() {
         for file in ["wrapper.h", "src/epan/shim.h", "src/epan/shim.c", "src/epan/builtin.h"] {

@@ -117,7 +117,7 @@ impl Walk<'_, '_> {
                 if len > MAX_STRING {
                     self.tape.note(id, at, u32::from(prefix), Fault::StringTooLong { len });
                 }
-                if std::str::from_utf8(text).is_err() {
+                if !text.is_ascii() && std::str::from_utf8(text).is_err() {
                     self.tape.note(id, at + u32::from(prefix), len, Fault::InvalidUtf8);
                 }
                 Ok(())
@@ -179,6 +179,10 @@ impl Walk<'_, '_> {
         let (id, at) = (header::TAGGED_FIELDS, self.reader.pos());
         let count = self.varint(id)?;
         let mark = self.tape.open(id, at, (self.reader.pos() - at) as u8, count);
+        if count == 0 {
+            self.tape.close(mark, self.reader.pos());
+            return Ok(());
+        }
         let done = self.each_tagged_field(fields, first, count);
         self.tape.close(mark, self.reader.pos());
         done
@@ -234,6 +238,7 @@ impl Walk<'_, '_> {
     }
 
     /// The length of a string, or the count of an array.
+    #[inline]
     fn length(&mut self, id: FieldId, field: &Field) -> Result<Length, Stopped> {
         if self.flexible && !field.classic {
             let at = self.reader.pos();

@@ -10,7 +10,7 @@ use crate::recognize::{Likeness, Side, direction, request_likeness};
 use crate::register::Address;
 use crate::rule::{Case, Facts};
 use crate::schema::{Api, Direction, Message, api, header, names};
-use crate::tape::{Event, Tape, Value, View};
+use crate::tape::{Event, Firsts, Tape, Value, View};
 use crate::wire::{Fault, Halt, Reader};
 
 /// One PDU and where it was found.
@@ -98,8 +98,9 @@ pub fn dissect(pdu: &Pdu, look: Look, history: &mut History, tape: &mut Tape) ->
 /// Lets the rules of the message look at it, and the register learn from it.
 fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
     let (Some(message), Some(id)) = (summary.body, summary.id) else { return };
+    let firsts = Firsts::of(tape.events(), message.id);
     let facts = Facts {
-        message: View::new(tape.events(), pdu.captured, message.id),
+        message: View::new(tape.events(), pdu.captured, message.id).indexed(&firsts),
         version: summary.body_version,
         id,
         sighting: pdu.sighting,
@@ -108,11 +109,20 @@ fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
         is_local: pdu.is_local,
         request: summary.request,
     };
-    let case = Case { facts, register: &history.register };
+    if let Some(broker) = broker_named(message, &facts) {
+        history.set_named_broker(id, broker);
+    }
+    let subject = message.subject.and_then(|subject| subject(&facts, &history.register));
+    let case = Case::new(facts, &history.register, subject);
     let suspicions = findings::look(message.checks, message.id, &case, &mut history.findings);
     if let Some(learn) = message.learn {
         learn(&facts, &mut history.register, suspicions);
     }
+}
+
+/// The broker that a request names.
+fn broker_named(message: &Message, facts: &Facts) -> Option<i32> {
+    facts.message.int(message.top_level("BrokerId")?)?.try_into().ok()
 }
 
 /// The place of a PDU in its conversation: its number, which way it goes, its API key and version, its partner.

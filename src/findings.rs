@@ -9,6 +9,7 @@ use std::fmt::Write;
 use crate::pdu::PduId;
 use crate::register::{Register, Suspicion, Text, unpack};
 use crate::rule::{Case, Check, Finding, Report};
+use crate::schema;
 use crate::schema::names::{self, Names};
 use crate::wire;
 
@@ -30,6 +31,12 @@ pub fn of(findings: &[Finding], pdu: PduId) -> &[Finding] {
 }
 
 impl Finding {
+    /// The rule that has found it.
+    pub fn check(&self) -> Option<&'static Check> {
+        let message = schema::messages().find(|message| message.id == self.message)?;
+        message.checks.get(usize::from(self.check))
+    }
+
     /// What is said: the rule's text with its arguments. `evidence` is the frame of the evidence.
     pub fn write(&self, check: &Check, evidence: Option<u32>, register: &Register, out: &mut String) {
         let mut rest = check.texts.get(usize::from(self.text)).copied().unwrap_or_default();

@@ -6,12 +6,13 @@
 //! all unsafe code lives there.
 //!
 //! ```text
-//! bytes of one PDU ──► dissect ──► Tape + Summary ──► epan (protocol tree, columns, expert items)
+//! bytes of one PDU ──► dissect ──► Tape + Summary ──► epan (protocol tree, columns, expert items, statistics)
+//!                                               ├──► tally (what it counts as)
 //!                                               └──► dump (object tree, as text)
 //! ```
 //!
 //! Imports point one way: [`rule`], [`wire`], [`tape`] < [`schema`] < [`decode`] < [`recognize`] < [`pairing`],
-//! [`framing`] < [`dissect`] < [`dump`], `epan`.
+//! [`framing`] < [`dissect`] < [`tally`], [`dump`] < `epan`.
 
 #![cfg_attr(not(feature = "plugin"), forbid(unsafe_code))]
 #![deny(unsafe_code)]
@@ -29,5 +30,6 @@ pub mod recognize;
 pub mod register;
 pub mod rule;
 pub mod schema;
+pub mod tally;
 pub mod tape;
 pub mod wire;

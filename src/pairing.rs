@@ -38,6 +38,18 @@ pub struct Heading {
     pub nature: Nature,
 }
 
+/// The broker that a request names. A number of brokers is told apart, so that statistics of them have an end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBroker {
+    /// This one.
+    Id(i32),
+    /// One of those beyond that number.
+    Other,
+}
+
+/// Brokers that are told apart by the requests that name them.
+const MAX_NAMED: usize = 1000;
+
 /// What is remembered of a PDU.
 #[derive(Clone, Copy, Debug)]
 struct Record {
@@ -47,11 +59,14 @@ struct Record {
     partner: u32,
     key: i16,
     version: i16,
+    /// The broker that a request names, as its place in `History::named`, or `NO_BROKER`.
+    broker: u16,
     direction: Direction,
     nature: Nature,
 }
 
 const NOBODY: u32 = u32::MAX;
+const NO_BROKER: u16 = u16::MAX;
 const _: () = assert!(size_of::<Record>() <= 24);
 
 /// What is remembered of a connection.
@@ -73,6 +88,9 @@ struct Connection {
 pub struct History {
     connections: Vec<Connection>,
     records: Vec<Record>,
+    /// The first brokers that requests name, and the place of each.
+    named: Vec<i32>,
+    named_places: HashMap<i32, u16>,
     /// What rules have found, in the order of the PDUs.
     pub findings: Vec<Finding>,
     /// What the brokers have done so far.
@@ -146,6 +164,7 @@ impl History {
             partner: NOBODY,
             key,
             version,
+            broker: NO_BROKER,
             direction: heading.direction,
             nature: heading.nature,
         };
@@ -184,6 +203,30 @@ impl History {
         let request = self.unanswered.remove(&(connection, correlation_id.or(alone)?))?;
         known.unanswered -= 1;
         Some(request)
+    }
+
+    /// Remembers the broker that a request names.
+    pub fn set_named_broker(&mut self, request: PduId, broker: i32) {
+        let next = self.named.len();
+        let place = self.named_places.get(&broker).copied().unwrap_or(next as u16);
+        if usize::from(place) == next && next < MAX_NAMED {
+            self.named.push(broker);
+            self.named_places.insert(broker, place);
+        }
+        if let Some(record) = self.records.get_mut(request.0 as usize) {
+            record.broker = place;
+        }
+    }
+
+    /// The broker that a request names, or that of the request that a response answers.
+    pub fn named_broker(&self, id: PduId) -> Option<NamedBroker> {
+        let request = match self.direction(id)? {
+            Direction::Request => id,
+            Direction::Response => self.partner_id(id)?,
+        };
+        let place = self.records.get(request.0 as usize)?.broker;
+        let named = self.named.get(usize::from(place)).map_or(NamedBroker::Other, |id| NamedBroker::Id(*id));
+        (place != NO_BROKER).then_some(named)
     }
 
     /// Where a recorded PDU was complete.
@@ -290,6 +333,29 @@ mod tests {
         talk.say(c, Request, 3);
         let either = talk.history.record(c, sighting, heading);
         assert_eq!([answer, either].map(|id| talk.partner_frame(id)), [Some(1), None]);
+    }
+
+    #[test]
+    fn a_response_is_about_the_broker_that_its_request_names() {
+        let (mut talk, c) = Talk::new();
+        let (asked, silent) = (talk.say(c, Request, 1), talk.say(c, Request, 2));
+        talk.history.set_named_broker(asked, 3);
+        let (answer, other) = (talk.say(c, Response, 1), talk.say(c, Response, 2));
+        assert_eq!([asked, answer].map(|id| talk.history.named_broker(id)), [Some(NamedBroker::Id(3)); 2]);
+        assert_eq!([silent, other].map(|id| talk.history.named_broker(id)), [None; 2]);
+    }
+
+    #[test]
+    fn so_many_brokers_are_told_apart_and_no_more() {
+        let (mut talk, c) = Talk::new();
+        let brokers = 0..MAX_NAMED as i32 + 2;
+        let asked: Vec<PduId> = brokers.clone().map(|id| talk.say(c, Request, id)).collect();
+        for _ in 0..2 {
+            asked.iter().zip(brokers.clone()).for_each(|(id, broker)| talk.history.set_named_broker(*id, broker));
+            let [.., last, beyond, _] = asked[..] else { unreachable!() };
+            assert_eq!(talk.history.named_broker(last), Some(NamedBroker::Id(MAX_NAMED as i32 - 1)));
+            assert_eq!(talk.history.named_broker(beyond), Some(NamedBroker::Other));
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use crate::pdu::{ConnectionId, PduId, Sighting};
-use crate::register::{Address, Register, Suspicion};
+use crate::register::{Address, Broker, Cluster, Register, Suspicion, Text};
 use crate::tape::{Place, View};
 
 /// How much a remark should worry the reader; Wireshark's own four levels (`PI_CHAT` to `PI_ERROR`).
@@ -103,6 +103,22 @@ pub struct Case<'a> {
     pub facts: Facts<'a>,
     /// What was known before it.
     pub register: &'a Register,
+    /// What was known of the broker that it is about.
+    pub broker: Option<&'a Broker>,
+    /// What was known of that broker's cluster.
+    pub cluster: Option<&'a Cluster>,
+}
+
+impl<'a> Case<'a> {
+    /// A message, the cluster and the broker that it is about, and what was known before it.
+    pub fn new(facts: Facts<'a>, register: &'a Register, subject: Option<(Text, i32)>) -> Case<'a> {
+        Case {
+            facts,
+            register,
+            broker: subject.and_then(|(cluster, broker)| register.broker(cluster, broker)),
+            cluster: subject.and_then(|(cluster, _)| register.cluster(cluster)),
+        }
+    }
 }
 
 impl<'a> Deref for Case<'a> {
@@ -155,10 +171,15 @@ pub struct Finding {
 
 const _: () = assert!(size_of::<Finding>() <= 56);
 
+/// Findings of one PDU that are taken down.
+const MAX_FINDINGS: usize = 100;
+
 /// Takes down what the rules find.
 #[derive(Debug)]
 pub struct Report<'a> {
     findings: &'a mut Vec<Finding>,
+    /// How many there were before those of this PDU.
+    before: usize,
     suspicions: Vec<Suspicion>,
     pdu: PduId,
     message: u16,
@@ -168,7 +189,7 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     /// What is found of a PDU goes to the end of `findings`.
     pub fn new(pdu: PduId, message: u16, findings: &'a mut Vec<Finding>) -> Report<'a> {
-        Report { findings, suspicions: Vec::new(), pdu, message, check: 0 }
+        Report { before: findings.len(), findings, suspicions: Vec::new(), pdu, message, check: 0 }
     }
 
     /// The next rule looks.
@@ -182,8 +203,13 @@ impl<'a> Report<'a> {
     }
 
     /// The rule that is looking has found something: which of its texts says it, where, by what evidence.
+    ///
+    /// Of one PDU so many are taken down that nobody would read more.
     pub fn find(&mut self, text: u8, place: Place, evidence: Option<PduId>, arguments: [i64; 3]) {
-        let Report { pdu, message, check, .. } = *self;
+        let Report { pdu, message, check, before, .. } = *self;
+        if self.findings.len() - before >= MAX_FINDINGS {
+            return;
+        }
         self.findings.push(Finding { pdu, message, check, text, place, evidence, arguments });
     }
 

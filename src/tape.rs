@@ -179,6 +179,38 @@ pub struct View<'a> {
     events: &'a [Event],
     pdu: &'a [u8],
     message: u16,
+    firsts: Option<&'a Firsts>,
+}
+
+/// Where in a tape the fields of a message stand first, so that a view need not search for them.
+#[derive(Debug)]
+pub struct Firsts([u32; Firsts::FIELDS]);
+
+impl Firsts {
+    /// Fields of a message that are noted; what has a higher ordinal is searched for.
+    const FIELDS: usize = 64;
+
+    /// Notes the fields of message number `message`.
+    pub fn of(events: &[Event], message: u16) -> Firsts {
+        let mut firsts = [u32::MAX; Firsts::FIELDS];
+        for (i, event) in events.iter().enumerate() {
+            let (Event::Open { field, .. } | Event::Leaf { field, .. }) = *event else { continue };
+            if field.message == message {
+                if let Some(first) = firsts.get_mut(usize::from(field.ord)) {
+                    *first = (*first).min(i as u32);
+                }
+            }
+        }
+        Firsts(firsts)
+    }
+
+    /// The events from the first one of this field on.
+    fn from<'a>(&self, ord: u16, events: &'a [Event]) -> &'a [Event] {
+        match self.0.get(usize::from(ord)) {
+            Some(first) => events.get(*first as usize..).unwrap_or_default(),
+            None => events,
+        }
+    }
 }
 
 /// A value where it stands.
@@ -195,7 +227,17 @@ pub struct Found<'a> {
 impl<'a> View<'a> {
     /// The values of message number `message` among `events`, which were decoded from `pdu`.
     pub fn new(events: &'a [Event], pdu: &'a [u8], message: u16) -> View<'a> {
-        View { events, pdu, message }
+        View { events, pdu, message, firsts: None }
+    }
+
+    /// The same, for a view that is asked for many fields. `firsts` are of the same events and message.
+    pub fn indexed(self, firsts: &'a Firsts) -> View<'a> {
+        View { firsts: Some(firsts), ..self }
+    }
+
+    /// The events from the first one of this field on.
+    fn from(&self, ord: u16) -> &'a [Event] {
+        self.firsts.map_or(self.events, |firsts| firsts.from(ord, self.events))
     }
 
     /// The first value of the field.
@@ -204,9 +246,9 @@ impl<'a> View<'a> {
     }
 
     /// All values of the field, in order.
-    pub fn all(&self, ord: u16) -> impl Iterator<Item = Found<'a>> {
-        let View { events, pdu, message } = *self;
-        events.iter().filter_map(move |event| match *event {
+    pub fn all(&self, ord: u16) -> impl Iterator<Item = Found<'a>> + Clone {
+        let View { pdu, message, .. } = *self;
+        self.from(ord).iter().filter_map(move |event| match *event {
             Event::Leaf { field, at, len, value } if field.ord == ord && field.message == message => {
                 Some(Found { at, bytes: pdu.get(at as usize..(at + len) as usize)?, value })
             }
@@ -215,18 +257,18 @@ impl<'a> View<'a> {
     }
 
     /// The structs that are elements of an array, by the ordinal of the element.
-    pub fn structs(&self, ord: u16) -> impl Iterator<Item = View<'a>> {
-        let View { events, message, .. } = *self;
+    pub fn structs(&self, ord: u16) -> impl Iterator<Item = View<'a>> + Clone {
+        let (events, message) = (self.from(ord), self.message);
         let is_one =
             move |event: &Event| matches!(*event, Event::Open { field, .. } if field == FieldId { message, ord });
         let starts = events.iter().enumerate().filter(move |(_, event)| is_one(event));
-        let view = *self;
+        let view = View { firsts: None, ..*self };
         starts.map(move |(start, _)| View { events: node(&events[start..]), ..view })
     }
 
     /// The count of an array, by its ordinal, and where it stands.
     pub fn count(&self, ord: u16) -> Option<(u32, Place)> {
-        self.events.iter().find_map(|event| match *event {
+        self.from(ord).iter().find_map(|event| match *event {
             Event::Open { field, at, len, count, .. } if field.ord == ord && field.message == self.message => {
                 Some((count, Place { at, len }))
             }

@@ -10,7 +10,7 @@ mod support {
 }
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use kraft::schema;
 use kraft::schema::Direction;
@@ -26,6 +26,8 @@ use support::tshark::tshark;
 const IN_ORDER: [&str; 2] = ["-o", "tcp.reassemble_out_of_order:TRUE"];
 /// The captures in which segments arrive out of order.
 const OUT_OF_ORDER: [&str; 2] = ["tcp-out-of-order.pcap", "tcp-overlap.pcap"];
+/// Parts of the names of captures in which much depends on what came before.
+const WITH_STATE: [&str; 6] = ["kafka", "trouble", "correlation", "seg-", "tcp-", "duplicate"];
 /// Bodies without schema stay with this dissector.
 const KEEP: [&str; 2] = ["-o", "kraft.hand_over:FALSE"];
 
@@ -64,12 +66,13 @@ fn the_tree_of_every_capture_is_that_of_the_tape() {
 
 #[test]
 fn one_pass_and_two_passes_show_the_same_but_for_the_answers_to_come() {
-    for capture in captures() {
-        let mut two = shown(&capture, &["-2"]);
+    let has_state = |path: &&PathBuf| WITH_STATE.iter().any(|part| name(path).contains(part));
+    for capture in captures().iter().filter(has_state) {
+        let mut two = shown(capture, &["-2"]);
         for pdu in two.values_mut().flatten() {
             pdu.retain(|item| item.filter != "kraft.response_in");
         }
-        assert_eq!(shown(&capture, &[]), two, "{}", name(&capture));
+        assert_eq!(shown(capture, &[]), two, "{}", name(capture));
     }
 }
 

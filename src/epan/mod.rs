@@ -13,6 +13,7 @@
 mod paint;
 mod register;
 mod sys;
+mod tap;
 
 use std::cell::UnsafeCell;
 use std::ffi::c_int;
@@ -34,6 +35,8 @@ struct State {
     summary: Option<Summary>,
     /// Scratch for texts, so that none is allocated for each item.
     text: String,
+    /// Of the trees of counters that are shown.
+    trees: tap::Trees,
 }
 
 struct Cell(UnsafeCell<Option<State>>);
@@ -55,6 +58,7 @@ unsafe fn state() -> &'static mut State {
         tape: Tape::new(),
         summary: None,
         text: String::new(),
+        trees: tap::Trees::default(),
     })
 }
 
@@ -62,7 +66,8 @@ unsafe fn state() -> &'static mut State {
 #[unsafe(no_mangle)]
 extern "C" fn kraft_file_opened() {
     // SAFETY: epan calls this between dissections.
-    unsafe { state() }.history = History::new();
+    let state = unsafe { state() };
+    (state.history, state.trees) = (History::new(), tap::Trees::default());
 }
 
 /// The capture file is closed: its memory is given back.

@@ -12,9 +12,9 @@ use super::sys;
 use crate::dissect::{Pdu, Summary};
 use crate::findings;
 use crate::pairing::History;
-use crate::rule::{Check, Evidence, Finding};
+use crate::rule::{Evidence, Finding};
 use crate::schema::names::{self, Names};
-use crate::schema::{self, Direction, Kind, header};
+use crate::schema::{Direction, Kind, header};
 use crate::tape::{Event, FieldId, Place, Tape, Value, View, node};
 use crate::wire::{self, Fault};
 
@@ -30,6 +30,8 @@ struct Painter<'p> {
     /// What rules have found of this PDU.
     findings: &'p [Finding],
     text: &'p mut String,
+    /// Whether anybody reads what is said.
+    heard: bool,
     /// Whether another dissector shows the body.
     handed_over: bool,
     /// The tree that the next item goes to, and those above it.
@@ -81,6 +83,7 @@ pub unsafe fn paint(
             history,
             findings: summary.id.map_or(&[], |id| findings::of(&history.findings, id)),
             text,
+            heard: packet.experts_heard != 0,
             handed_over: packet.handed_over != 0,
             trees,
             depth: 0,
@@ -276,9 +279,19 @@ impl Painter<'_> {
         }
     }
 
+    /// Nobody reads what is said, but Wireshark's window still shows how bad the worst of it is.
+    unsafe fn count(&self, expert: *mut sys::expert_field) {
+        // SAFETY: as the caller promises.
+        unsafe { sys::expert_add_info(self.pinfo, ptr::null_mut(), expert) };
+    }
+
     /// A finding with its evidence, which can be followed by a click.
     unsafe fn finding(&mut self, finding: &Finding, item: *mut sys::proto_item) {
-        let Some((check, expert)) = check(finding).zip(self.registered.check(finding)) else { return };
+        let Some((check, expert)) = finding.check().zip(self.registered.check(finding)) else { return };
+        if !self.heard {
+            // SAFETY: as the caller promises.
+            return unsafe { self.count(expert) };
+        }
         let evidence = finding.evidence.and_then(|id| self.history.sighting(id)).map(|sighting| sighting.frame);
         self.text.clear();
         finding.write(check, evidence, &self.history.register, self.text);
@@ -342,6 +355,10 @@ impl Painter<'_> {
     /// A remark, at the item it is about if that is there, else at its bytes.
     unsafe fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
         let expert = self.registered.fault(fault);
+        if !self.heard {
+            // SAFETY: as the caller promises.
+            return unsafe { self.count(expert) };
+        }
         let name = self.registered.item(field).map_or("", |item| item.name);
         self.text.clear();
         let _ = write!(self.text, "{name}: {fault}");
@@ -405,12 +422,6 @@ impl Painter<'_> {
         }
         self.text.push('\0');
     }
-}
-
-/// The rule that a finding is of.
-fn check(finding: &Finding) -> Option<&'static Check> {
-    let message = schema::messages().find(|message| message.id == finding.message)?;
-    message.checks.get(usize::from(finding.check))
 }
 
 unsafe fn generated(item: *mut sys::proto_item) {

@@ -132,6 +132,7 @@ extern "C" fn kraft_register_protocol() {
         REGISTERED.0.get_or_init(|| registered);
         sys::kraft_register_gate();
         sys::kraft_register_preferences(sys::prefs_register_protocol(protocol, None));
+        sys::kraft_register_tap();
     }
 }
 
@@ -139,7 +140,10 @@ extern "C" fn kraft_register_protocol() {
 #[unsafe(no_mangle)]
 extern "C" fn kraft_register_handoff() {
     // SAFETY: called by epan during registration, after the protocol is known.
-    unsafe { sys::kraft_register_dissectors() };
+    unsafe {
+        sys::kraft_register_dissectors();
+        sys::kraft_register_statistics();
+    }
 }
 
 /// Collects what is registered. epan keeps pointers to all of it, so it is leaked: it lives as long as the process.

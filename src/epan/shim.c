@@ -12,6 +12,7 @@
 #include <epan/conversation.h>
 #include <epan/exceptions.h>
 #include <epan/proto_data.h>
+#include <epan/tap.h>
 #include <epan/dissectors/packet-tcp.h>
 #include <epan/dissectors/packet-tls.h>
 
@@ -26,8 +27,10 @@ typedef gboolean kraft_bool;
 #endif
 
 int proto_kraft = -1;
+static int expert_tap;
 static dissector_handle_t kraft_handle;
 static dissector_handle_t kafka_handle;
+static int kraft_tap;
 
 /* Preferences. Their type differs between versions, which is why they live here. */
 static kraft_bool desegment = TRUE;
@@ -113,6 +116,7 @@ next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
 
     if (pinfo->cinfo && col_get_writable(pinfo->cinfo, COL_INFO))
         pdu.columns = pinfo->cinfo;
+    pdu.experts_heard = tree || have_tap_listener(expert_tap);
     pdu.captured_length = tvb_captured_length(tvb);
     pdu.captured = pdu.captured_length ? tvb_get_ptr(tvb, 0, pdu.captured_length) : NULL;
     pdu.length = tvb_reported_length(tvb);
@@ -172,12 +176,27 @@ call_builtin(kraft_pdu *pdu)
     ENDTRY;
 }
 
+/* Hands what the PDU counts as to the statistics, if somebody looks at them. */
+static void
+tally(const kraft_pdu *pdu)
+{
+    kraft_tally *tally;
+
+    if (!have_tap_listener(kraft_tap))
+        return;
+    tally = wmem_new(pdu->pinfo->pool, kraft_tally);
+    if (kraft_tally_pdu(pdu, tally))
+        tap_queue_packet(kraft_tap, pdu->pinfo, tally);
+}
+
 static void
 show(kraft_pdu *pdu)
 {
     kraft_caught caught;
 
     decode(pdu);
+    /* Before painting, which may throw: what counts is that the PDU is there. */
+    tally(pdu);
     pdu->handed_over = takes_over(pdu);
     caught = paint_guarded(pdu);
     if (caught.thrown)
@@ -394,6 +413,7 @@ kraft_register_dissectors(void)
     heur_dissector_add("tcp", heuristic_tcp, "KRaft over TCP", "kraft_tcp", proto_kraft, HEURISTIC_ENABLE);
     heur_dissector_add("tls", heuristic_tls, "KRaft over TLS", "kraft_tls", proto_kraft, HEURISTIC_ENABLE);
     kafka_handle = find_dissector_add_dependency("kafka", proto_kraft);
+    expert_tap = find_tap_id("expert");
     register_gates();
 }
 
@@ -432,4 +452,28 @@ void
 kraft_set_generated(proto_item *item)
 {
     proto_item_set_generated(item);
+}
+
+void
+kraft_register_tap(void)
+{
+    kraft_tap = register_tap("kraft");
+    register_srt_table(proto_kraft, NULL, 1, kraft_srt_packet, kraft_srt_init, NULL);
+}
+
+void
+kraft_register_statistics(void)
+{
+    stats_tree_register_plugin("kraft", "kraft", "Kafka KRaft", TL_REQUIRES_NOTHING, kraft_tree_packet, kraft_tree_init,
+        kraft_tree_cleanup);
+}
+
+/*
+ * Finds or adds a row, and does with its number what mode says. Gives the id of the row, under which others can be added. All
+ * rows can have some below them: one that cannot would be looked for by its name among all rows of the tree.
+ */
+int
+kraft_tree_row(stats_tree *tree, const char *name, int parent, manip_node_mode mode, gint value)
+{
+    return stats_tree_manip_node_int(mode, tree, name, parent, TRUE, value);
 }

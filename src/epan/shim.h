@@ -6,6 +6,9 @@
 #include <ws_version.h>
 #include <epan/packet.h>
 #include <epan/prefs.h>
+#include <epan/srt_table.h>
+#include <epan/stats_tree.h>
+#include <epan/tap.h>
 
 /* The version of Wireshark that this is built for: 404 is 4.4. */
 #define KRAFT_WIRESHARK (WIRESHARK_VERSION_MAJOR * 100 + WIRESHARK_VERSION_MINOR)
@@ -15,6 +18,7 @@ typedef struct {
     tvbuff_t *tvb;
     packet_info *pinfo;
     proto_tree *tree;
+    gboolean experts_heard; /* somebody listens to expert items, also without a tree */
     column_info *columns;   /* NULL if nobody wants the text of the Info column */
 
     const guint8 *captured; /* its captured bytes, from the size prefix on; NULL if there are none */
@@ -55,7 +59,15 @@ typedef struct {
     guint32 max_size;       /* the largest plausible size prefix */
 } kraft_segment;
 
-/* Rust, called by C. None of them calls epan but kraft_paint, which runs inside the guard. */
+/* Room for what a PDU counts as: a Tally of Rust's, which lives as long as its packet. */
+typedef struct {
+    guint64 tally[16];
+} kraft_tally;
+
+/*
+ * Rust, called by C. None of them calls epan but kraft_paint, which runs inside the guard, and those of the statistics, which
+ * run outside of it and call what counts: that does not throw.
+ */
 guint32 kraft_connect(void);
 gboolean kraft_opens_connection(const kraft_segment *segment);
 void kraft_client_speaks(const kraft_pdu *next);
@@ -66,6 +78,13 @@ void kraft_register_protocol(void);
 void kraft_register_handoff(void);
 void kraft_file_opened(void);
 void kraft_file_closed(void);
+gboolean kraft_tally_pdu(const kraft_pdu *pdu, kraft_tally *tally);
+void kraft_tree_init(stats_tree *tree);
+tap_packet_status kraft_tree_packet(stats_tree *tree, packet_info *pinfo, epan_dissect_t *edt, const void *tally,
+    tap_flags_t flags);
+void kraft_tree_cleanup(stats_tree *tree);
+void kraft_srt_init(struct register_srt *srt, GArray *tables);
+tap_packet_status kraft_srt_packet(void *data, packet_info *pinfo, epan_dissect_t *edt, const void *tally, tap_flags_t flags);
 
 /* C, called by Rust. */
 extern int proto_kraft;
@@ -74,5 +93,8 @@ void kraft_register_dissectors(void);
 void kraft_register_preferences(module_t *module);
 void kraft_register_plugin(void);
 void kraft_set_generated(proto_item *item);
+void kraft_register_tap(void);
+void kraft_register_statistics(void);
+int kraft_tree_row(stats_tree *tree, const char *name, int parent, manip_node_mode mode, gint value);
 
 #endif

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::names::Names;
 use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, uuid};
 use crate::pdu::PduId;
-use crate::register::{Broker, Heartbeat, Register, Suspicion, Text};
+use crate::register::{Heartbeat, Register, Suspicion, Text};
 use crate::rule::Group::{Request, Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -21,6 +21,7 @@ pub static API: Api = Api::new(63, REQUEST, RESPONSE);
 pub const REQUEST: Message =
     Message::new("BrokerHeartbeatRequest", Versions::range(0, 2), Versions::ALL, REQUEST_FIELDS)
         .info(request_info)
+        .subject(sender)
         .checks(REQUEST_CHECKS)
         .learn(learn_request);
 
@@ -57,6 +58,7 @@ fn request_info(request: &View, out: &mut String) {
 pub const RESPONSE: Message =
     Message::new("BrokerHeartbeatResponse", Versions::range(0, 2), Versions::ALL, RESPONSE_FIELDS)
         .info(response_info)
+        .subject(answered)
         .checks(RESPONSE_CHECKS)
         .learn(learn_response);
 
@@ -154,13 +156,8 @@ fn sender(facts: &Facts, register: &Register) -> Option<(Text, i32)> {
     Some((register.cluster_of(facts.connection)?, facts.message.int(BROKER_ID)?.try_into().ok()?))
 }
 
-fn broker<'a>(case: &Case<'a>) -> Option<&'a Broker> {
-    let (cluster, id) = sender(case, case.register)?;
-    case.register.broker(cluster, id)
-}
-
 fn heartbeat_gap(case: &Case, report: &mut Report) {
-    let Some(last) = broker(case).and_then(|broker| broker.heartbeat) else { return };
+    let Some(last) = case.broker.and_then(|broker| broker.heartbeat) else { return };
     let (gap, timeout) = (case.sighting.time_ns - last.time_ns, case.register.session_timeout_ns);
     // Another epoch is another session: the broker has restarted in between.
     if gap > timeout && case.message.int(BROKER_EPOCH) == Some(last.epoch) {
@@ -169,7 +166,7 @@ fn heartbeat_gap(case: &Case, report: &mut Report) {
 }
 
 fn stale_epoch(case: &Case, report: &mut Report) {
-    let (accepted, found) = (broker(case).and_then(|broker| broker.accepted), case.message.find(BROKER_EPOCH));
+    let (accepted, found) = (case.broker.and_then(|broker| broker.accepted), case.message.find(BROKER_EPOCH));
     if let (Some(accepted), Some((found, epoch))) = (accepted, found.and_then(|found| Some((found, found.int()?)))) {
         if epoch != accepted.epoch {
             report.find(0, found.place(), Some(accepted.response), [epoch, accepted.epoch, 0]);
@@ -202,10 +199,9 @@ fn learn_request(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
     register.beat(request, cluster, id);
 }
 
-/// The broker whose heartbeat a response answers.
-fn answered<'a>(case: &Case<'a>) -> Option<&'a Broker> {
-    let (cluster, id) = case.register.beating(case.request?)?;
-    case.register.broker(cluster, id)
+/// The broker whose heartbeat is answered.
+fn answered(facts: &Facts, register: &Register) -> Option<(Text, i32)> {
+    register.beating(facts.request?)
 }
 
 fn error(case: &Facts) -> Option<(i64, Place)> {
@@ -215,7 +211,7 @@ fn error(case: &Facts) -> Option<(i64, Place)> {
 
 fn stale_broker_epoch(case: &Case, report: &mut Report) {
     let Some((STALE_BROKER_EPOCH, place)) = error(case) else { return };
-    let broker = answered(case);
+    let broker = case.broker;
     let given = broker.and_then(|broker| broker.accepted);
     let sent = broker.and_then(|broker| broker.heartbeat).map(|heartbeat| heartbeat.epoch);
     match (given, sent) {
@@ -236,8 +232,7 @@ fn heartbeat_refused(case: &Case, report: &mut Report) {
 
 /// Said once for each time a broker stays fenced.
 fn still_fenced(case: &Case, report: &mut Report) {
-    let Some((first, since)) = answered(case).filter(|broker| !broker.fenced_said).and_then(|broker| broker.fenced)
-    else {
+    let Some((first, since)) = case.broker.filter(|broker| !broker.fenced_said).and_then(|broker| broker.fenced) else {
         return;
     };
     let fenced_for = case.sighting.time_ns - since;
@@ -250,7 +245,7 @@ fn still_fenced(case: &Case, report: &mut Report) {
 
 /// Said once for each shutdown.
 fn shutdown_pending(case: &Case, report: &mut Report) {
-    let pending = answered(case).filter(|broker| !broker.shutting_down_said).and_then(|broker| broker.shutting_down);
+    let pending = case.broker.filter(|broker| !broker.shutting_down_said).and_then(|broker| broker.shutting_down);
     let (Some((first, since)), Some(found)) = (pending, case.message.find(SHOULD_SHUT_DOWN)) else { return };
     let pending_for = case.sighting.time_ns - since;
     if pending_for >= LONG_NS && case.message.boolean(SHOULD_SHUT_DOWN) == Some(false) {

@@ -22,6 +22,7 @@ pub static API: Api = Api::new(62, REQUEST, RESPONSE);
 pub const REQUEST: Message =
     Message::new("BrokerRegistrationRequest", Versions::range(0, 4), Versions::ALL, REQUEST_FIELDS)
         .info(request_info)
+        .subject(request_rules::subject)
         .checks(request_rules::CHECKS)
         .learn(request_rules::learn);
 
@@ -33,7 +34,7 @@ fn request_info(request: &View, out: &mut String) {
         let _ = write!(out, ", broker {broker}");
     }
     if let Some(cluster) = request.text(CLUSTER_ID) {
-        let _ = write!(out, ", cluster {}", cluster.escape_ascii());
+        let _ = write!(out, ", cluster {}", String::from_utf8_lossy(cluster));
     }
 }
 
@@ -104,6 +105,7 @@ const LOG_DIR: Field = uuid("LogDir").names(Names::DirectoryIds);
 pub const RESPONSE: Message =
     Message::new("BrokerRegistrationResponse", Versions::range(0, 4), Versions::ALL, RESPONSE_FIELDS)
         .info(response_info)
+        .subject(response_rules::subject)
         .checks(response_rules::CHECKS)
         .learn(response_rules::learn);
 

@@ -16,7 +16,7 @@ pub mod names;
 use std::fmt::Write;
 
 pub use crate::pdu::Direction;
-use crate::register::{Register, Suspicion};
+use crate::register::{Register, Suspicion, Text};
 use crate::rule::{Check, Facts};
 use crate::tape::{FieldId, View};
 use names::Names;
@@ -334,11 +334,16 @@ pub struct Message {
     pub flexible: Versions,
     /// The message as a struct: its name, what it is about, its fields.
     pub root: Field,
+    /// Which broker of which cluster it is about, as far as it and the register tell.
+    pub subject: Option<Subject>,
     /// What may be said of it.
     pub checks: &'static [Check],
     /// What the register keeps of it.
     pub learn: Option<Learn>,
 }
+
+/// Which broker of which cluster a message is about.
+pub type Subject = fn(&Facts, &Register) -> Option<(Text, i32)>;
 
 /// Takes down in the register what a message tells. `suspicions` are those of the message's own rules.
 pub type Learn = fn(&Facts, &mut Register, Vec<Suspicion>);
@@ -347,6 +352,12 @@ impl Message {
     /// Is summed up so: what identifies it, for the Info column; written after API, version and direction.
     pub const fn info(mut self, info: Label) -> Message {
         self.root.label = Some(info);
+        self
+    }
+
+    /// Is about this broker.
+    pub const fn subject(mut self, subject: Subject) -> Message {
+        self.subject = Some(subject);
         self
     }
 
@@ -364,14 +375,14 @@ impl Message {
 
     const fn around(id: u16, versions: Versions, flexible: Versions, root: Field) -> Message {
         root.validate();
-        Message { id, versions, flexible, root, checks: &[], learn: None }
+        Message { id, versions, flexible, root, subject: None, checks: &[], learn: None }
     }
 
     /// A message of an API, to be handed to [`Api::new`]: `name` with its `Request` or `Response`, the versions that are
     /// known, those that are flexible, and its fields in the order of the wire.
     pub const fn new(name: &'static str, versions: Versions, flexible: Versions, fields: &'static [Field]) -> Message {
         let root = structure(name, fields).about("message body");
-        Message { id: u16::MAX, versions, flexible, root, checks: &[], learn: None }
+        Message { id: u16::MAX, versions, flexible, root, subject: None, checks: &[], learn: None }
     }
 
     /// The ordinal of the field at `path` (`"Listeners.Listener.Port"`), at compile time: a path that does not exist
@@ -383,6 +394,18 @@ impl Message {
     /// ```
     pub const fn ord(&self, path: &str) -> u16 {
         find(&self.root, path.as_bytes(), 0)
+    }
+
+    /// The ordinal of the field of this name that stands right below the message, if it has one.
+    pub fn top_level(&self, name: &str) -> Option<u16> {
+        let mut next = 1;
+        for field in self.root.below() {
+            if field.name == name {
+                return Some(next);
+            }
+            next += field.span;
+        }
+        None
     }
 
     /// The id of the field with this ordinal.
@@ -571,6 +594,7 @@ mod tests {
             (B, MESSAGE.ord("S"), MESSAGE.ord("Parts"), MESSAGE.ord("Parts.Part"), MESSAGE.ord("L")),
             (5, 1, 2, 3, 6)
         );
+        assert_eq!(["S", "L", "A"].map(|name| MESSAGE.top_level(name)), [Some(1), Some(6), None]);
         let mut seen = Vec::new();
         MESSAGE.walk(&mut |ord, above, field| seen.push((ord, above.len(), field.name)));
         assert_eq!(

@@ -5,7 +5,7 @@
 
 use super::REQUEST;
 use crate::pdu::PduId;
-use crate::register::{Attempt, Broker, Cluster, Register, Session, Suspicion, Text, Waiting, pack};
+use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, pack};
 use crate::rule::Group::{Request, Sequence};
 use crate::rule::Severity::{Chat, Error, Note, Warn};
 use crate::rule::{Case, Check, Evidence, Facts, Report, Rule};
@@ -207,15 +207,9 @@ pub const CHECKS: &[Check] = &[
     ),
 ];
 
-/// What the register says of the broker that registers.
-fn broker<'a>(case: &Case<'a>) -> Option<&'a Broker> {
-    let cluster = case.register.text(case.message.text(CLUSTER_ID)?);
-    case.register.broker(cluster, id(case)?)
-}
-
-/// What the register says of the cluster that the broker means.
-fn cluster<'a>(case: &Case<'a>) -> Option<&'a Cluster> {
-    case.register.cluster(case.register.text(case.message.text(CLUSTER_ID)?))
+/// The broker that registers.
+pub fn subject(facts: &Facts, register: &Register) -> Option<(Text, i32)> {
+    Some((register.text(facts.message.text(CLUSTER_ID)?), id(facts)?))
 }
 
 fn id(facts: &Facts) -> Option<i32> {
@@ -258,7 +252,7 @@ fn reserved_log_dir(case: &Case, report: &mut Report) {
     }
 }
 
-fn directories<'a>(case: &Facts<'a>) -> impl Iterator<Item = (Found<'a>, [u8; 16])> {
+fn directories<'a>(case: &Facts<'a>) -> impl Iterator<Item = (Found<'a>, [u8; 16])> + Clone {
     case.message.all(LOG_DIR).filter_map(|found| Some((found, found.uuid()?)))
 }
 
@@ -274,17 +268,16 @@ fn duplicate_log_dir(case: &Case, report: &mut Report) {
 const COMPARED: usize = 256;
 
 /// Calls `found` with every value that has come before. A message of any length costs a bounded number of comparisons.
-fn for_duplicates<T: Copy + Ord>(values: impl Iterator<Item = (Place, T)>, mut found: impl FnMut(Place, T)) {
-    let mut seen = std::collections::BTreeSet::new();
-    for (place, value) in values.take(COMPARED) {
-        if !seen.insert(value) {
+fn for_duplicates<T: PartialEq>(values: impl Iterator<Item = (Place, T)> + Clone, mut found: impl FnMut(Place, T)) {
+    for (i, (place, value)) in values.clone().take(COMPARED).enumerate() {
+        if values.clone().take(i).any(|(_, before)| before == value) {
             found(place, value);
         }
     }
 }
 
 fn foreign_log_dir(case: &Case, report: &mut Report) {
-    let (Some(cluster), Some(broker)) = (cluster(case), id(case)) else { return };
+    let (Some(cluster), Some(broker)) = (case.cluster, id(case)) else { return };
     for (found, directory) in directories(case) {
         if let Some(&(owner, seen)) = cluster.directories.get(&directory) {
             if owner != broker {
@@ -313,8 +306,8 @@ struct Feature<'a> {
     max: i64,
 }
 
-fn features<'a>(case: &Case<'a>) -> impl Iterator<Item = Feature<'a>> {
-    case.message.structs(FEATURE).filter_map(|view| {
+fn features<'a>(case: &Case<'a>) -> impl Iterator<Item = Feature<'a>> + Clone {
+    case.message.structs(FEATURE).take(COMPARED).filter_map(|view| {
         Some(Feature { view, name: view.text(FEATURE_NAME)?, min: view.int(MIN)?, max: view.int(MAX)? })
     })
 }
@@ -435,7 +428,7 @@ fn zk_migration(case: &Case, report: &mut Report) {
 
 fn rack_missing(case: &Case, report: &mut Report) {
     let has_rack = case.message.text(RACK).is_some_and(|rack| !rack.is_empty());
-    if let (false, Some((other, seen))) = (has_rack, cluster(case).and_then(|cluster| cluster.with_rack)) {
+    if let (false, Some((other, seen))) = (has_rack, case.cluster.and_then(|cluster| cluster.with_rack)) {
         if Some(other) != id(case) {
             report.find(0, place(case, RACK), Some(seen), [other.into(), 0, 0]);
         }
@@ -444,7 +437,7 @@ fn rack_missing(case: &Case, report: &mut Report) {
 
 /// The last attempt, if this is another one of the same registration.
 fn last_attempt<'a>(case: &Case<'a>) -> Option<&'a Attempt> {
-    let last = broker(case)?.last.as_ref()?;
+    let last = case.broker?.last.as_ref()?;
     (Some(last.incarnation) == case.message.uuid(INCARNATION_ID) && !last.accepted).then_some(last)
 }
 
@@ -457,7 +450,7 @@ fn retry(case: &Case, report: &mut Report) {
 }
 
 fn restart(case: &Case, report: &mut Report) {
-    let (Some(broker), Some(id), Some(now)) = (broker(case), id(case), case.message.uuid(INCARNATION_ID)) else {
+    let (Some(broker), Some(id), Some(now)) = (case.broker, id(case), case.message.uuid(INCARNATION_ID)) else {
         return;
     };
     let Some(before) = broker.accepted.filter(|before| before.incarnation != now) else { return };
@@ -467,14 +460,16 @@ fn restart(case: &Case, report: &mut Report) {
 }
 
 fn amended(case: &Case, report: &mut Report) {
-    let Some(before) = broker(case).and_then(|broker| broker.accepted) else { return };
+    let Some(before) = case.broker.and_then(|broker| broker.accepted) else { return };
     if Some(before.incarnation) == case.message.uuid(INCARNATION_ID) {
         report.find(0, place(case, INCARNATION_ID), Some(before.request), [0; 3]);
     }
 }
 
 fn unclean_shutdown(case: &Case, report: &mut Report) {
-    let (Some(before), Some(epoch)) = (broker(case).and_then(|b| b.accepted), case.message.int(PREVIOUS_EPOCH)) else {
+    let (Some(before), Some(epoch)) =
+        (case.broker.and_then(|broker| broker.accepted), case.message.int(PREVIOUS_EPOCH))
+    else {
         return;
     };
     let is_new = Some(before.incarnation) != case.message.uuid(INCARNATION_ID);
@@ -485,7 +480,7 @@ fn unclean_shutdown(case: &Case, report: &mut Report) {
 }
 
 fn two_processes(case: &Case, report: &mut Report) {
-    let (Some(broker), Some(id), Some(now)) = (broker(case), id(case), case.message.uuid(INCARNATION_ID)) else {
+    let (Some(broker), Some(id), Some(now)) = (case.broker, id(case), case.message.uuid(INCARNATION_ID)) else {
         return;
     };
     let (Some(last), Some((earlier, _))) = (broker.last.as_ref(), broker.earlier) else { return };
@@ -496,7 +491,7 @@ fn two_processes(case: &Case, report: &mut Report) {
 }
 
 fn two_addresses(case: &Case, report: &mut Report) {
-    let (Some(broker), Some(id)) = (broker(case), id(case)) else { return };
+    let (Some(broker), Some(id)) = (case.broker, id(case)) else { return };
     let Some(before) = broker.accepted else { return };
     let seen_ns = broker.heartbeat.map(|heartbeat| heartbeat.time_ns);
     let is_alive = seen_ns.is_some_and(|seen| case.sighting.time_ns - seen < case.register.session_timeout_ns);

@@ -6,7 +6,7 @@
 
 use super::RESPONSE;
 use crate::pdu::PduId;
-use crate::register::{Broker, Register, Suspicion, Text, Waiting};
+use crate::register::{Register, Suspicion, Text, Waiting};
 use crate::rule::Group::{Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -205,8 +205,9 @@ fn number(text: Text) -> i64 {
     text.0.into()
 }
 
-fn broker<'a>(case: &Case<'a>, waiting: &Waiting) -> Option<&'a Broker> {
-    case.register.broker(waiting.cluster, waiting.broker)
+/// The broker whose registration is answered.
+pub fn subject(facts: &Facts, register: &Register) -> Option<(Text, i32)> {
+    register.waiting(facts.request?).map(|waiting| (waiting.cluster, waiting.broker))
 }
 
 fn unsupported(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
@@ -225,7 +226,7 @@ fn unsupported(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
 
 fn duplicate(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
     let Some((_, waiting)) = waiting else { return Cause::plain(2) };
-    let Some(broker) = broker(case, waiting) else { return Cause::plain(2) };
+    let Some(broker) = case.broker else { return Cause::plain(2) };
     let holder = broker.accepted.filter(|accepted| accepted.incarnation != waiting.incarnation);
     match (holder, broker.earlier) {
         (Some(holder), _) if broker.rival().is_some() => {
@@ -289,9 +290,8 @@ fn failed(_: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
 
 fn epoch_changed(case: &Case, report: &mut Report) {
     let waiting = case.request.and_then(|request| case.register.waiting(request));
-    let before = waiting.and_then(|waiting| {
-        broker(case, waiting)?.accepted.filter(|accepted| accepted.incarnation == waiting.incarnation)
-    });
+    let before = waiting
+        .and_then(|waiting| case.broker?.accepted.filter(|accepted| accepted.incarnation == waiting.incarnation));
     let found = case.message.find(EPOCH);
     if let (Some(before), Some(found), (Some(NONE), _)) = (before, found, error(case)) {
         if found.int() != Some(before.epoch) {
