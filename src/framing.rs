@@ -109,7 +109,7 @@ fn lands(segment: &Segment) -> bool {
     let mut at = 0u64;
     while at < u64::from(segment.length) {
         match segment.captured.get(at as usize..).and_then(size_prefix) {
-            Some(size) if size <= segment.max_size => at += 4 + u64::from(size),
+            Some(size) if (4..=segment.max_size).contains(&size) => at += 4 + u64::from(size),
             _ => return false,
         }
     }

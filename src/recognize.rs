@@ -81,10 +81,18 @@ pub fn opens_connection(captured: &[u8], length: u32, max_size: u32, tape: &mut 
         };
         match opening_request(rest, length - at, max_size, tape) {
             Some(pdu_length) => at = at.saturating_add(pdu_length),
-            None => return false,
+            None => return at > 0 && is_cut(rest, length - at, max_size),
         }
     }
     at > 0
+}
+
+/// Whether a PDU of plausible size begins with `rest` and goes on after the segment.
+fn is_cut(rest: &[u8], left: u32, max_size: u32) -> bool {
+    rest.first_chunk().is_some_and(|size| {
+        let size = u32::from_be_bytes(*size);
+        size <= max_size.min(MAX_CUT_OPENING) && left < size + 4
+    })
 }
 
 /// The length of the request that `rest` begins with, if it can be one.

@@ -368,6 +368,9 @@ dissect_gate(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
     /* A request to the owner's own port is the owner's, if the owner is Kafka. */
     gboolean is_owners = owner == kafka_handle && pinfo->match_uint == pinfo->destport;
 
+    /* epan lets only the dissector right above TCP ask for more bytes; that is whom we call, not the gate. */
+    pinfo->can_desegment = pinfo->saved_can_desegment;
+
     if (!is_owners && !is_tls_record(tvb) && heuristic_is_on() && opens_connection(tvb, pinfo)) {
         conversation_set_dissector(find_or_create_conversation(pinfo), kraft_handle);
         return call_dissector_only(kraft_handle, tvb, pinfo, tree, data);
