@@ -146,8 +146,9 @@ unsafe fn protocol_tree(
     // SAFETY: as for `paint`.
     unsafe {
         let length = pdu.captured.len() as c_int;
-        let item = sys::proto_tree_add_item(packet.tree, sys::proto_kraft, packet.tvb, 0, length, sys::ENC_NA);
-        sys::proto_item_append_text(item, c", %s".as_ptr(), info.as_ptr());
+        let (proto, format) = (sys::proto_kraft, c"Kafka KRaft Control Plane, %s".as_ptr());
+        let item =
+            sys::proto_tree_add_protocol_format(packet.tree, proto, packet.tvb, 0, length, format, info.as_ptr());
         sys::proto_item_add_subtree(item, registered.ett)
     }
 }
@@ -214,16 +215,17 @@ impl Painter<'_> {
     ) -> *mut sys::proto_item {
         // SAFETY: as the caller promises.
         unsafe {
-            let added =
-                sys::proto_tree_add_item(self.tree(), item.hf, self.tvb, at as c_int, len as c_int, sys::ENC_NA);
-            if let Some(label) = item.label {
-                self.text.clear();
-                let _ = write!(self.text, "{}: ", item.name);
-                label(&View::new(node(events), self.pdu, field.message), self.text);
-                self.end_text();
-                sys::proto_item_set_text(added, c"%s".as_ptr(), self.text.as_ptr());
-            }
-            added
+            let (tree, start, length) = (self.tree(), at as c_int, len as c_int);
+            let Some(label) = item.label else {
+                return sys::proto_tree_add_item(tree, item.hf, self.tvb, start, length, sys::ENC_NA);
+            };
+            self.text.clear();
+            self.text.push_str(item.name);
+            self.text.push_str(": ");
+            label(&View::new(node(events), self.pdu, field.message), self.text);
+            self.end_text();
+            let text: *const c_char = self.text.as_ptr().cast();
+            sys::proto_tree_add_none_format(tree, item.hf, self.tvb, start, length, c"%s".as_ptr(), text)
         }
     }
 
@@ -247,12 +249,9 @@ impl Painter<'_> {
                 Value::Text { prefix } => self.string(item, at, len, prefix),
                 Value::Bytes { .. } => sys::proto_tree_add_item(tree, hf, tvb, start, length, sys::ENC_NA),
                 Value::Null => {
-                    let null = sys::proto_tree_add_item(tree, registered.null, tvb, start, length, sys::ENC_NA);
-                    self.text.clear();
-                    let _ = write!(self.text, "{}: null", item.name);
-                    self.end_text();
-                    sys::proto_item_set_text(null, c"%s".as_ptr(), self.text.as_ptr());
-                    null
+                    let format = c"%s: null".as_ptr();
+                    let name = item.c_name.as_ptr();
+                    sys::proto_tree_add_none_format(tree, registered.null, tvb, start, length, format, name)
                 }
             };
             self.last = (Some(field), added);
@@ -332,13 +331,19 @@ impl Painter<'_> {
         let Some(&id) = self.pdu.get(at as usize..).and_then(|bytes| bytes.first_chunk()) else {
             return ptr::null_mut();
         };
-        let mut text = [0; 23];
-        text[..22].copy_from_slice(&wire::kafka_uuid(id));
+        let mut kafka = [0; 23];
+        kafka[..22].copy_from_slice(&wire::kafka_uuid(id));
+        let mut rfc4122 = [0; 37];
+        rfc4122[..36].copy_from_slice(&wire::rfc4122(id));
         let reserved = if item.names == Names::DirectoryIds { names::reserved_directory(id) } else { None };
-        // SAFETY: as the caller promises; both texts end with NUL.
+        // SAFETY: as the caller promises; all texts end with NUL.
         unsafe {
-            let added = sys::proto_tree_add_guid(self.tree(), item.hf, self.tvb, at as c_int, 16, &guid(id));
-            sys::proto_item_append_text(added, c" (%s)".as_ptr(), text.as_ptr());
+            let (tree, tvb, start, value) = (self.tree(), self.tvb, at as c_int, guid(id));
+            let (name, rfc4122) = (item.c_name.as_ptr(), rfc4122.as_ptr());
+            let format = c"%s: %s (%s)".as_ptr();
+            let text: *const c_char = kafka.as_ptr().cast();
+            let added =
+                sys::proto_tree_add_guid_format(tree, item.hf, tvb, start, 16, &value, format, name, rfc4122, text);
             if let Some(name) = reserved {
                 self.text.clear();
                 self.text.push_str(name);
@@ -346,7 +351,6 @@ impl Painter<'_> {
                 sys::proto_item_append_text(added, c" %s".as_ptr(), self.text.as_ptr());
             }
             let below = sys::proto_item_add_subtree(added, item.ett);
-            let text = text.as_ptr().cast();
             generated(sys::proto_tree_add_string(below, self.registered.uuid, self.tvb, at as c_int, 0, text));
             added
         }

@@ -1,6 +1,6 @@
 //! Registration with epan: the plugin, the protocol, and a field, a subtree and an expert item for each row of the schema.
 
-use std::ffi::{CString, c_char, c_int, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;
 use std::sync::OnceLock;
 
@@ -57,6 +57,8 @@ pub struct Item {
     pub label: Option<Label>,
     /// What Wireshark shows as its name, for items whose text is written here.
     pub name: &'static str,
+    /// The same for C.
+    pub c_name: &'static CStr,
 }
 
 /// Everything that was registered.
@@ -317,6 +319,7 @@ fn by_message(slots: Vec<(u16, Vec<Row>)>) -> Vec<Vec<Item>> {
                 names: field.names,
                 label: field.label,
                 name: schema::display_name(field).leak(),
+                c_name: Box::leak(CString::new(schema::display_name(field)).unwrap_or_default().into_boxed_c_str()),
             })
             .collect();
     }

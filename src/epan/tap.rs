@@ -89,8 +89,9 @@ extern "C" fn kraft_tree_packet(
     let (tally, state) = unsafe { (&*tally.cast::<Tally>(), state()) };
     let State { history, text, trees, .. } = state;
     let counted = catch_unwind(AssertUnwindSafe(|| {
-        // SAFETY: the tree is the one that epan counts in, likewise below.
+        // SAFETY: the tree is the one that epan counts in.
         tally.count(history, &mut |path, raised| unsafe { raise(tree, text, path, raised) });
+        // SAFETY: likewise.
         trees.of(tree).ask(tally, history, &mut |path, count| unsafe { set(tree, text, path, count) });
     }));
     if counted.is_ok() { sys::TAP_PACKET_REDRAW } else { sys::TAP_PACKET_DONT_REDRAW }
