@@ -107,6 +107,7 @@ fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
         connection: pdu.connection,
         client: if summary.direction == Direction::Request { pdu.source } else { pdu.destination },
         is_local: pdu.is_local,
+        is_whole: tape.stop().is_none(),
         request: summary.request,
     };
     if let Some(broker) = broker_named(message, &facts) {

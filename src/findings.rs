@@ -58,7 +58,10 @@ impl Finding {
         let value = which.parse().ok().and_then(|i: usize| self.arguments.get(i).copied()).unwrap_or(0);
         let bytes = || register.bytes(Text(value as u32));
         let _ = match how {
-            "text" => write!(out, "{}", String::from_utf8_lossy(&bytes())),
+            "text" => {
+                wire::write_text(&bytes(), out);
+                Ok(())
+            }
             "uuid" => {
                 let id = bytes().first_chunk().copied().unwrap_or_default();
                 write!(out, "{}", String::from_utf8_lossy(&wire::kafka_uuid(id)))

@@ -26,6 +26,11 @@ const MAX_PARTS: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text(pub u32);
 
+impl Text {
+    /// All texts beyond the limit, which are not told apart.
+    const FORGOTTEN: Text = Text(u32::MAX);
+}
+
 /// The end of a connection that an address belongs to; only good for telling addresses apart.
 pub type Address = u64;
 
@@ -91,6 +96,8 @@ pub struct Broker {
     pub shutting_down: Option<(PduId, i64)>,
     /// Whether that has been said.
     pub shutting_down_said: bool,
+    /// The log directories of its last accepted registration.
+    directories: Vec<[u8; 16]>,
 }
 
 impl Broker {
@@ -161,6 +168,8 @@ pub enum Suspicion {
         /// Its number.
         id: i64,
     },
+    /// No metadata.version.
+    NoMetadataVersion,
     /// A broker in migration from ZooKeeper.
     Migrating,
 }
@@ -192,6 +201,21 @@ pub struct Waiting {
     pub directories: Vec<[u8; 16]>,
     /// Why it may be refused, most certain first.
     pub suspicions: Vec<Suspicion>,
+    /// Whether all of it was captured.
+    pub is_whole: bool,
+}
+
+/// A heartbeat that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub struct Beat {
+    /// The cluster of the broker.
+    pub cluster: Text,
+    /// The broker.
+    pub broker: i32,
+    /// The epoch it was sent with.
+    pub epoch: i64,
+    /// Whether it asks to be unfenced.
+    pub wants_unfencing: bool,
 }
 
 /// What is known of a connection.
@@ -220,8 +244,8 @@ pub struct Register {
     clusters: HashMap<Text, Cluster>,
     sessions: HashMap<ConnectionId, Session>,
     waiting: HashMap<PduId, Waiting>,
-    /// Whose heartbeats wait for their answer.
-    beating: HashMap<PduId, (Text, i32)>,
+    /// Heartbeats that wait for their answer.
+    beating: HashMap<PduId, Beat>,
     /// The newest accepted registration of all: its cluster, its broker, its request.
     newest: Option<(Text, i32, PduId)>,
 }
@@ -253,7 +277,7 @@ impl Register {
             return *text;
         }
         if texts.by_number.len() >= MAX_TEXTS {
-            return Text(u32::MAX);
+            return Text::FORGOTTEN;
         }
         let (text, bytes) = (Text(texts.by_number.len() as u32), Rc::from(bytes));
         texts.by_number.push(Rc::clone(&bytes));
@@ -266,14 +290,15 @@ impl Register {
         self.texts.borrow().by_number.get(text.0 as usize).cloned().unwrap_or_default()
     }
 
-    /// What is known of a broker.
+    /// What is known of a broker; nothing of one whose cluster is not remembered.
     pub fn broker(&self, cluster: Text, id: i32) -> Option<&Broker> {
         self.brokers.get(&(cluster, id))
     }
 
     /// A broker to note something of.
     pub fn broker_mut(&mut self, cluster: Text, id: i32) -> Option<&mut Broker> {
-        if self.brokers.len() >= MAX_BROKERS && !self.brokers.contains_key(&(cluster, id)) {
+        let is_new = || !self.brokers.contains_key(&(cluster, id));
+        if cluster == Text::FORGOTTEN || (self.brokers.len() >= MAX_BROKERS && is_new()) {
             return None;
         }
         Some(self.brokers.entry((cluster, id)).or_default())
@@ -297,10 +322,11 @@ impl Register {
         Some(self.sessions.entry(connection).or_default())
     }
 
-    /// The broker that a message on a connection is about, where the message names no cluster: that of the registration
-    /// before it on the connection, else that of the newest registration of all.
+    /// The cluster that a message on a connection is about, where the message names none: that of the registration before
+    /// it on the connection, else that of all registrations so far, if they are of one.
     pub fn cluster_of(&self, connection: ConnectionId) -> Option<Text> {
-        self.session(connection).and_then(|session| session.cluster).or(self.newest.map(|(cluster, ..)| cluster))
+        let only = self.newest.filter(|_| self.clusters.len() == 1).map(|(cluster, ..)| cluster);
+        self.session(connection).and_then(|session| session.cluster).or(only)
     }
 
     /// The newest accepted registration: cluster, broker, request.
@@ -323,19 +349,19 @@ impl Register {
     }
 
     /// A heartbeat of a broker waits for its answer.
-    pub fn beat(&mut self, request: PduId, cluster: Text, broker: i32) {
+    pub fn beat(&mut self, request: PduId, beat: Beat) {
         if self.beating.len() < MAX_WAITING {
-            self.beating.insert(request, (cluster, broker));
+            self.beating.insert(request, beat);
         }
     }
 
-    /// The broker whose heartbeat waits for its answer under this number.
-    pub fn beating(&self, request: PduId) -> Option<(Text, i32)> {
+    /// The heartbeat that waits for its answer under this number.
+    pub fn beating(&self, request: PduId) -> Option<Beat> {
         self.beating.get(&request).copied()
     }
 
     /// A heartbeat has its answer.
-    pub fn beaten(&mut self, request: PduId) -> Option<(Text, i32)> {
+    pub fn beaten(&mut self, request: PduId) -> Option<Beat> {
         self.beating.remove(&request)
     }
 
@@ -351,7 +377,14 @@ impl Register {
         if let Some(last) = broker.last.as_mut().filter(|last| last.request == request) {
             (last.accepted, last.tries) = (true, 0);
         }
+        let given_up = std::mem::replace(&mut broker.directories, directories.clone());
         let cluster_known = self.clusters.entry(cluster).or_default();
+        for directory in given_up {
+            // What it still has comes back below.
+            if cluster_known.directories.get(&directory).is_some_and(|(owner, _)| *owner == id) {
+                cluster_known.directories.remove(&directory);
+            }
+        }
         cluster_known.accepted = Some((id, request));
         if rack {
             cluster_known.with_rack = Some((id, request));
@@ -401,6 +434,7 @@ mod tests {
             rack: false,
             directories: vec![[1; 16]; 1000],
             suspicions: Vec::new(),
+            is_whole: true,
         };
         for i in 0..=MAX_WAITING as u32 {
             register.wait(PduId(i), waiting.clone());

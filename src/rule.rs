@@ -146,6 +146,8 @@ pub struct Facts<'a> {
     pub client: Address,
     /// Whether both ends are the same machine (loopback addresses).
     pub is_local: bool,
+    /// Whether it was captured and read to its end: only then is what is not there known to be missing.
+    pub is_whole: bool,
     /// The request that a response answers.
     pub request: Option<PduId>,
 }

@@ -327,6 +327,31 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// Writes text from the wire for a person to read: what is not UTF-8 as U+FFFD, and control characters as their pictures
+/// (U+2400 and following), since a terminal would obey them.
+pub fn write_text(bytes: &[u8], out: &mut String) {
+    for chunk in bytes.utf8_chunks() {
+        if chunk.valid().contains(char::is_control) {
+            out.extend(chunk.valid().chars().map(picture));
+        } else {
+            out.push_str(chunk.valid());
+        }
+        if !chunk.invalid().is_empty() {
+            out.push(char::REPLACEMENT_CHARACTER);
+        }
+    }
+}
+
+/// What stands for a control character; every other character stands for itself.
+fn picture(c: char) -> char {
+    match c {
+        '\0'..='\x1f' => char::from_u32(0x2400 + u32::from(c)).unwrap_or(char::REPLACEMENT_CHARACTER),
+        '\x7f' => '\u{2421}',
+        c if c.is_control() => char::REPLACEMENT_CHARACTER,
+        c => c,
+    }
+}
+
 /// Kafka's text form of a UUID, as logs and `meta.properties` show it: 22 characters of url-safe base64 without padding
 /// (Kafka's `Uuid.toString`).
 pub fn kafka_uuid(bytes: [u8; 16]) -> [u8; 22] {
@@ -397,6 +422,13 @@ mod tests {
         assert_eq!(reader.array::<4>(), Err(Halt::Fault(Fault::Truncated { needs: 4, left: 2 })));
         reader.widen(end);
         assert_eq!(reader.array::<4>(), Ok([1, 2, 3, 4]));
+    }
+
+    #[test]
+    fn text_from_the_wire_cannot_command_a_terminal() {
+        let mut out = String::new();
+        write_text(b"a\x1b[31m\n\xff\xc2\x9b\x7f\xc3\xa9", &mut out);
+        assert_eq!(out, "a\u{241b}[31m\u{240a}\u{fffd}\u{fffd}\u{2421}\u{e9}");
     }
 
     #[test]

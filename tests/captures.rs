@@ -7,6 +7,7 @@ mod support {
     pub mod conversation;
     pub mod corpus;
     pub mod reader;
+    pub mod told;
 }
 
 use std::env;
@@ -21,6 +22,7 @@ use kraft::schema::Direction;
 use kraft::tape::{Event, Tape};
 use support::conversation::{Conversation, Said, as_sent, conversation};
 use support::corpus::{captures, files, is_capture, name};
+use support::told::told;
 
 /// Lines of a difference that are shown.
 const SHOWN: usize = 6;
@@ -100,6 +102,7 @@ fn text(conversation: &Conversation) -> String {
     for said in &conversation.talk {
         heading(said, &mut out);
         links(said, &mut out);
+        findings(said, conversation, &mut out);
         dump::tree(&as_sent(&said.read), &said.tape, &said.summary, &mut out);
         out.push('\n');
     }
@@ -123,6 +126,13 @@ fn links(said: &Said, out: &mut String) {
         }
         (Direction::Response, None) => writeln!(out, "[no request]"),
     };
+}
+
+fn findings(said: &Said, conversation: &Conversation, out: &mut String) {
+    let id = said.summary.id.expect("every PDU of a capture is recorded");
+    for told in told(&conversation.history, id) {
+        let _ = writeln!(out, "{told}");
+    }
 }
 
 fn seconds(time_ns: i64) -> String {

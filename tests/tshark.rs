@@ -12,9 +12,12 @@ mod support {
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
+use kraft::findings;
+use kraft::pairing::History;
+use kraft::rule::{Evidence, Finding};
 use kraft::schema;
 use kraft::schema::Direction;
-use kraft::tape::{Event, FieldId, Value};
+use kraft::tape::{Event, FieldId, Place, Value};
 use kraft::wire;
 use support::conversation::{Conversation, Said, conversation};
 use support::corpus::{captures, name};
@@ -51,9 +54,9 @@ fn the_tree_of_every_capture_is_that_of_the_tape() {
     for capture in captures() {
         let tree = shown(&capture, &["-2"]);
         let mut expected: BTreeMap<u32, Vec<Vec<Item>>> = BTreeMap::new();
-        let Conversation { talk, .. } = conversation(&capture);
+        let Conversation { talk, history } = conversation(&capture);
         for said in &talk {
-            expected.entry(said.read.frame).or_default().push(filters.items(said));
+            expected.entry(said.read.frame).or_default().push(filters.items(said, &history));
         }
         let frames = expected.keys().chain(tree.keys()).collect::<std::collections::BTreeSet<_>>();
         wrong.extend(frames.into_iter().filter_map(|frame| {
@@ -103,15 +106,24 @@ impl Filters {
     }
 
     /// The items that a PDU should be shown with, generated ones and expert items included.
-    fn items(&self, said: &Said) -> Vec<Item> {
+    fn items(&self, said: &Said, history: &History) -> Vec<Item> {
+        let findings = said.summary.id.map_or(&[][..], |id| findings::of(&history.findings, id));
+        let at_place = |place: Place| findings.iter().filter(move |finding| finding.place == place);
         let mut items = Vec::new();
         for event in said.tape.events() {
             match *event {
                 Event::Open { field, at, len, count, .. } => {
                     let count = self.is_counted(field).then(|| count.to_string());
-                    items.extend(self.0.get(&field).map(|filter| item(filter, at, len, count.unwrap_or_default())));
+                    let opened = self.0.get(&field).map(|filter| item(filter, at, len, count.unwrap_or_default()));
+                    if let Some(opened) = opened {
+                        items.push(opened);
+                        items.extend(at_place(Place { at, len }).flat_map(|finding| found(finding, history)));
+                    }
                 }
-                Event::Leaf { field, at, len, value } => self.leaf(said, field, at, len, value, &mut items),
+                Event::Leaf { field, at, len, value } => {
+                    self.leaf(said, field, at, len, value, &mut items);
+                    items.extend(at_place(Place { at, len }).flat_map(|finding| found(finding, history)));
+                }
                 Event::Note { fault, .. } => {
                     items.push(item(&format!("kraft.expert.{}", fault.rule().name), 0, 0, String::new()));
                 }
@@ -119,6 +131,8 @@ impl Filters {
             }
         }
         items.extend(generated(said));
+        items.extend(findings.iter().filter_map(|finding| link(finding, history)));
+        items.extend(at_place(Place::WHOLE).flat_map(|finding| found(finding, history)));
         items
     }
 
@@ -142,6 +156,25 @@ impl Filters {
             }
         }
     }
+}
+
+/// What a rule has found: an expert item, and its evidence if that explains it.
+fn found(finding: &Finding, history: &History) -> Vec<Item> {
+    let check = finding.check().expect("a rule found it");
+    let evidence = finding.evidence.filter(|_| check.evidence == Evidence::Cause).and_then(|id| history.sighting(id));
+    let expert = item(&format!("kraft.expert.{}", check.rule.name), 0, 0, String::new());
+    let evidence = evidence.map(|seen| item("kraft.evidence", 0, 0, seen.frame.to_string()));
+    [expert].into_iter().chain(evidence).collect()
+}
+
+/// The link to another message of the same broker that a finding gives.
+fn link(finding: &Finding, history: &History) -> Option<Item> {
+    let filter = match finding.check().expect("a rule found it").evidence {
+        Evidence::RetryOf => "kraft.retry_of",
+        Evidence::PreviousRegistration => "kraft.previous_registration",
+        Evidence::Cause => return None,
+    };
+    Some(item(filter, 0, 0, history.sighting(finding.evidence?)?.frame.to_string()))
 }
 
 /// What is not in the bytes of the PDU.
@@ -168,7 +201,7 @@ fn generated(said: &Said) -> Vec<Item> {
 }
 
 fn item(filter: &str, at: u32, len: u32, show: String) -> Item {
-    Item { filter: filter.to_owned(), at, len, show }
+    Item { filter: filter.to_owned(), at: if len == 0 { 0 } else { at }, len, show }
 }
 
 /// Stands for a text with control characters, which Wireshark escapes in its own way.

@@ -50,7 +50,7 @@ static STATE: Cell = Cell(UnsafeCell::new(None));
 ///
 /// # Safety
 /// No other reference to it may be alive. The entry points below take it once each, and none of them runs inside another:
-/// what they call of epan (only `kraft_paint` does) does not dissect.
+/// what they call of epan (only `kraft_paint` and those of the statistics do) does not dissect.
 unsafe fn state() -> &'static mut State {
     // SAFETY: as the caller promises.
     unsafe { &mut *STATE.0.get() }.get_or_insert_with(|| State {

@@ -62,7 +62,7 @@ pub unsafe fn paint(
     };
     // SAFETY: as the caller promises; `text` ends with NUL whenever it is handed over, and epan copies it.
     unsafe {
-        let wanted = sys::proto_field_is_referenced(packet.tree, sys::proto_kraft) != 0;
+        let wanted = packet.is_wanted != 0;
         text.clear();
         if wanted || !packet.columns.is_null() {
             summary.write_info(pdu.captured, tape, text);
@@ -92,6 +92,7 @@ pub unsafe fn paint(
         if wanted {
             painter.tape(tape.events());
             painter.conversation(summary);
+            painter.links();
         } else {
             painter.notes(tape.events());
         }
@@ -298,14 +299,25 @@ impl Painter<'_> {
         // SAFETY: as the caller promises; epan copies the text.
         unsafe {
             sys::expert_add_info_format(self.pinfo, item, expert, c"%s".as_ptr(), self.text.as_ptr());
-            let Some(frame) = evidence.filter(|_| !item.is_null()) else { return };
-            let registered = self.registered;
-            let (tree, field) = match check.evidence {
-                Evidence::Cause => (item, registered.evidence),
-                Evidence::RetryOf => (self.trees[0], registered.retry_of),
-                Evidence::PreviousRegistration => (self.trees[0], registered.previous_registration),
+            // Links to other messages of the broker stand with those of the conversation.
+            if let (Evidence::Cause, Some(frame), false) = (check.evidence, evidence, item.is_null()) {
+                generated(sys::proto_tree_add_uint(item, self.registered.evidence, self.tvb, 0, 0, frame));
+            }
+        }
+    }
+
+    /// The frames of the messages of this broker that a message follows.
+    unsafe fn links(&mut self) {
+        for finding in self.findings {
+            let link = match finding.check().map(|check| check.evidence) {
+                Some(Evidence::RetryOf) => self.registered.retry_of,
+                Some(Evidence::PreviousRegistration) => self.registered.previous_registration,
+                Some(Evidence::Cause) | None => continue,
             };
-            generated(sys::proto_tree_add_uint(tree, field, self.tvb, 0, 0, frame));
+            if let Some(seen) = finding.evidence.and_then(|id| self.history.sighting(id)) {
+                // SAFETY: as the caller promises.
+                unsafe { generated(sys::proto_tree_add_uint(self.trees[0], link, self.tvb, 0, 0, seen.frame)) };
+            }
         }
     }
 

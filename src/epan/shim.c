@@ -22,8 +22,10 @@
 /* What differs between versions of Wireshark. */
 #if KRAFT_WIRESHARK >= 404
 typedef bool kraft_bool;
+#define byte_of(tvb, offset) tvb_get_uint8(tvb, offset)
 #else
 typedef gboolean kraft_bool;
+#define byte_of(tvb, offset) tvb_get_guint8(tvb, offset)
 #endif
 
 int proto_kraft = -1;
@@ -116,6 +118,7 @@ next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
 
     if (pinfo->cinfo && col_get_writable(pinfo->cinfo, COL_INFO))
         pdu.columns = pinfo->cinfo;
+    pdu.is_wanted = proto_field_is_referenced(tree, proto_kraft);
     pdu.experts_heard = tree || have_tap_listener(expert_tap);
     pdu.captured_length = tvb_captured_length(tvb);
     pdu.captured = pdu.captured_length ? tvb_get_ptr(tvb, 0, pdu.captured_length) : NULL;
@@ -269,8 +272,8 @@ is_tls_record(tvbuff_t *tvb)
 
     if (tvb_captured_length(tvb) < 2)
         return FALSE;
-    first = tvb_get_guint8(tvb, 0);
-    second = tvb_get_guint8(tvb, 1);
+    first = byte_of(tvb, 0);
+    second = byte_of(tvb, 1);
     return first >= 20 && first <= 23 && second == 3;
 }
 

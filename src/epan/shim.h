@@ -18,6 +18,7 @@ typedef struct {
     tvbuff_t *tvb;
     packet_info *pinfo;
     proto_tree *tree;
+    gboolean is_wanted;     /* somebody looks at our part of the tree */
     gboolean experts_heard; /* somebody listens to expert items, also without a tree */
     column_info *columns;   /* NULL if nobody wants the text of the Info column */
 

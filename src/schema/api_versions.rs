@@ -13,6 +13,7 @@ use crate::rule::Group::Response;
 use crate::rule::Severity::{Error, Note};
 use crate::rule::{Case, Check, Facts, Report, Rule};
 use crate::tape::View;
+use crate::wire::write_text;
 
 /// The API. A server that does not know the version of the request answers in v0 with error 35.
 pub static API: Api = Api::new(18, REQUEST, RESPONSE).refuses_in_oldest();
@@ -32,7 +33,10 @@ fn request_info(request: &View, out: &mut String) {
     const NAME: u16 = REQUEST.ord("ClientSoftwareName");
     const VERSION: u16 = REQUEST.ord("ClientSoftwareVersion");
     if let (Some(name), Some(version)) = (request.text(NAME), request.text(VERSION)) {
-        let _ = write!(out, ", {} {}", String::from_utf8_lossy(name), String::from_utf8_lossy(version));
+        out.push_str(", ");
+        write_text(name, out);
+        out.push(' ');
+        write_text(version, out);
     }
 }
 

@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::names::Names;
 use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, uuid};
 use crate::pdu::PduId;
-use crate::register::{Heartbeat, Register, Suspicion, Text};
+use crate::register::{Beat, Heartbeat, Register, Suspicion, Text};
 use crate::rule::Group::{Request, Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -88,7 +88,7 @@ const REQUEST_CHECKS: &[Check] = &[
         Rule::new("heartbeat_gap", Warn, Sequence, "A broker was silent for longer than its session"),
         &[
             "{0:seconds} since the last heartbeat (frame {frame}), longer than the session time-out of {1:seconds}: the \
-           controller has fenced the broker. Look at long pauses of the broker, and at the controller's load",
+           controller has likely fenced the broker. Look at its pauses, and at the controller's load",
         ],
         heartbeat_gap,
     ),
@@ -131,7 +131,9 @@ const RESPONSE_CHECKS: &[Check] = &[
     ),
     Check::new(
         Rule::new("shutdown_pending", Note, Sequence, "A broker waits for its shutdown"),
-        &["Shutdown asked for {0:seconds} ago (frame {frame}) and not granted: leaderships are still being moved away"],
+        &[
+            "Shutdown asked for {0:seconds} ago (frame {frame}) and not granted: leaderships are being moved away, or another broker lags behind in the metadata",
+        ],
         shutdown_pending,
     ),
 ];
@@ -196,12 +198,12 @@ fn learn_request(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
     if wants_shutdown {
         broker.shutting_down.get_or_insert((request, time_ns));
     }
-    register.beat(request, cluster, id);
+    register.beat(request, Beat { cluster, broker: id, epoch, wants_unfencing: !wants_fence && !wants_shutdown });
 }
 
 /// The broker whose heartbeat is answered.
 fn answered(facts: &Facts, register: &Register) -> Option<(Text, i32)> {
-    register.beating(facts.request?)
+    register.beating(facts.request?).map(|beat| (beat.cluster, beat.broker))
 }
 
 fn error(case: &Facts) -> Option<(i64, Place)> {
@@ -211,9 +213,8 @@ fn error(case: &Facts) -> Option<(i64, Place)> {
 
 fn stale_broker_epoch(case: &Case, report: &mut Report) {
     let Some((STALE_BROKER_EPOCH, place)) = error(case) else { return };
-    let broker = case.broker;
-    let given = broker.and_then(|broker| broker.accepted);
-    let sent = broker.and_then(|broker| broker.heartbeat).map(|heartbeat| heartbeat.epoch);
+    let given = case.broker.and_then(|broker| broker.accepted);
+    let sent = case.request.and_then(|request| case.register.beating(request)).map(|beat| beat.epoch);
     match (given, sent) {
         (Some(given), Some(sent)) => {
             report.find(u8::from(given.epoch == sent), place, Some(given.response), [sent, given.epoch, 0]);
@@ -255,10 +256,10 @@ fn shutdown_pending(case: &Case, report: &mut Report) {
 
 /// Takes down whether a broker is fenced, and whether it may shut down.
 fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
-    let Some((cluster, id)) = case.request.and_then(|request| register.beaten(request)) else { return };
+    let Some(beat) = case.request.and_then(|request| register.beaten(request)) else { return };
     let fenced = case.message.boolean(IS_FENCED) == Some(true);
     let granted = case.message.boolean(SHOULD_SHUT_DOWN) == Some(true);
-    let Some(broker) = register.broker_mut(cluster, id) else { return };
+    let Some(broker) = register.broker_mut(beat.cluster, beat.broker) else { return };
     let long_since = |since: Option<(PduId, i64)>| since.is_some_and(|(_, ns)| case.sighting.time_ns - ns >= LONG_NS);
     if error(case).is_none_or(|(code, _)| code != 0) {
         return;
@@ -266,7 +267,7 @@ fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
     broker.fenced_said |= long_since(broker.fenced);
     broker.shutting_down_said |= long_since(broker.shutting_down);
     match fenced {
-        true if broker.shutting_down.is_none() => {
+        true if beat.wants_unfencing => {
             broker.fenced.get_or_insert((case.id, case.sighting.time_ns));
         }
         _ => (broker.fenced, broker.fenced_said) = (None, false),

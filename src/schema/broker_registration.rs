@@ -14,6 +14,7 @@ use super::{
     Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure, uint16, uuid,
 };
 use crate::tape::View;
+use crate::wire::write_text;
 
 /// The API.
 pub static API: Api = Api::new(62, REQUEST, RESPONSE);
@@ -34,7 +35,8 @@ fn request_info(request: &View, out: &mut String) {
         let _ = write!(out, ", broker {broker}");
     }
     if let Some(cluster) = request.text(CLUSTER_ID) {
-        let _ = write!(out, ", cluster {}", String::from_utf8_lossy(cluster));
+        out.push_str(", cluster ");
+        write_text(cluster, out);
     }
 }
 
@@ -71,8 +73,10 @@ fn listener_label(listener: &View, out: &mut String) {
     const PORT: u16 = REQUEST.ord("Listeners.Listener.Port");
     const SECURITY_PROTOCOL: u16 = REQUEST.ord("Listeners.Listener.SecurityProtocol");
     if let (Some(name), Some(host), Some(port)) = (listener.text(NAME), listener.text(HOST), listener.int(PORT)) {
-        let (name, host) = (String::from_utf8_lossy(name), String::from_utf8_lossy(host));
-        let _ = write!(out, "{name}://{host}:{port}");
+        write_text(name, out);
+        out.push_str("://");
+        write_text(host, out);
+        let _ = write!(out, ":{port}");
     }
     if let Some(protocol) = listener.int(SECURITY_PROTOCOL) {
         let _ = match Names::SecurityProtocols.of(protocol) {

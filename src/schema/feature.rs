@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use super::names;
+use crate::wire::write_text;
 
 /// The feature whose levels have releases.
 pub const METADATA_VERSION: &[u8] = b"metadata.version";
@@ -10,7 +11,8 @@ pub const METADATA_VERSION: &[u8] = b"metadata.version";
 /// `metadata.version 1-25 (3.0-IV1 to 4.0-IV3)`, `group.version 1`: the levels, and for metadata.version the releases.
 pub fn write_range(name: Option<&[u8]>, min: Option<i64>, max: Option<i64>, out: &mut String) {
     let (Some(name), Some(min), Some(max)) = (name, min, max) else { return };
-    let _ = write!(out, "{} {min}", String::from_utf8_lossy(name));
+    write_text(name, out);
+    let _ = write!(out, " {min}");
     if max != min {
         let _ = write!(out, "-{max}");
     }

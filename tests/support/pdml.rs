@@ -40,11 +40,21 @@ fn items(protocol: Node) -> Vec<Item> {
     let ours = fields.filter(|node| node.attribute("name").is_some_and(|name| name.starts_with("kraft.")));
     ours.map(|node| Item {
         filter: node.attribute("name").unwrap_or_default().to_owned(),
-        at: number(node, "pos").saturating_sub(start),
+        // What covers nothing stands nowhere.
+        at: if number(node, "size") == 0 { 0 } else { number(node, "pos").saturating_sub(start) },
         len: number(node, "size"),
-        show: node.attribute("show").unwrap_or_default().to_owned(),
+        show: show(node.attribute("show").unwrap_or_default()),
     })
     .collect()
+}
+
+/// Booleans are numbers in Wireshark 4.0 and words later.
+fn show(text: &str) -> String {
+    match text {
+        "True" => "1".to_owned(),
+        "False" => "0".to_owned(),
+        _ => text.to_owned(),
+    }
 }
 
 fn number(node: Node, attribute: &str) -> u32 {

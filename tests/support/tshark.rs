@@ -10,6 +10,9 @@ use std::{env, process};
 /// Nobody: Debian's Wireshark, like others, loads no personal plugins for root.
 const NOBODY: &str = "65534";
 
+/// The name of a home folder, before the number of its process.
+const HOME_PREFIX: &str = "kraft-tshark-";
+
 /// A tshark, with a home folder of its own that holds the plugin.
 pub struct Tshark {
     home: PathBuf,
@@ -29,7 +32,9 @@ pub fn tshark() -> &'static Tshark {
         fs::create_dir_all(&folder).expect("the home folder can be written");
         fs::copy(plugin(), folder.join("kraft.so")).expect("the plugin can be copied");
         let plugins = tshark.output(&["-G", "plugins"]);
-        assert!(plugins.0.contains("kraft.so"), "tshark does not load the plugin. It says:\n{}", plugins.1);
+        let ours = folder.join("kraft.so");
+        let is_loaded = plugins.0.lines().any(|line| line.ends_with(&*ours.to_string_lossy()));
+        assert!(is_loaded, "tshark does not load {}. It says:\n{}{}", ours.display(), plugins.0, plugins.1);
         tshark
     })
 }
@@ -71,9 +76,15 @@ impl Tshark {
             Command::new("tshark")
         };
         command.args(arguments).env("HOME", &self.home).env("XDG_CONFIG_HOME", self.home.join(".config"));
-        let output = command.env_remove("WIRESHARK_PLUGIN_DIR").stdin(Stdio::null()).output().unwrap_or_else(|error| {
-            panic!("tshark cannot be run ({error}). Install it: ./install.sh, or the package tshark (wireshark-cli)")
-        });
+        let output = command
+            .env("WIRESHARK_PLUGIN_DIR", self.home.join("none"))
+            .stdin(Stdio::null())
+            .output()
+            .unwrap_or_else(|error| {
+                panic!(
+                    "tshark cannot be run ({error}). Install it: ./install.sh, or the package tshark (wireshark-cli)"
+                )
+            });
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         let said = text(&output.stderr);
         assert!(output.status.success(), "tshark {arguments:?}: {}\n{said}", output.status);
@@ -88,9 +99,16 @@ fn plugin() -> PathBuf {
     folder.join("libkraft.so")
 }
 
-/// A folder that anyone may read, new for this test program.
+/// A folder that anyone may read, new for this test program. Those of programs that have ended are removed.
 fn home() -> PathBuf {
-    let home = env::temp_dir().join(format!("kraft-tshark-{}", process::id()));
+    for entry in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let owner = name.to_str().and_then(|name| name.strip_prefix(HOME_PREFIX));
+        if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+    let home = env::temp_dir().join(format!("{HOME_PREFIX}{}", process::id()));
     let _ = fs::remove_dir_all(&home);
     fs::create_dir_all(&home).expect("there is room for temporary files");
     fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("a folder of ours");

@@ -100,10 +100,9 @@ pub const CHECKS: &[Check] = &[
         Rule::new("level_not_supported", Warn, Request, "A feature that does not hold the finalized level"),
         &[
             "{0:text} {1:range} does not hold the finalized level {2} (ApiVersions response in frame {frame}): likely \
-             refused with UNSUPPORTED_VERSION (35). Upgrade this broker, or check which cluster it should join",
+             refused with UNSUPPORTED_VERSION (35). Upgrade this broker",
             "metadata.version {1:range} does not hold the finalized level {2}{2:release} (ApiVersions response in frame \
-             {frame}): likely refused with UNSUPPORTED_VERSION (35). Upgrade this broker, or check which cluster it should \
-             join",
+             {frame}): likely refused with UNSUPPORTED_VERSION (35). Upgrade this broker",
             "{0:text} is missing, which counts as 0-0, and {2} is finalized (ApiVersions response in frame {frame}): likely \
              refused with UNSUPPORTED_VERSION (35). Upgrade this broker",
         ],
@@ -117,8 +116,8 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("odd_cluster_id", Note, Request, "A cluster id that is no UUID as Kafka writes them"),
         &[
-            "The cluster id has 22 characters, but its last one has bits that no UUID has: it was mistyped or cut, and will \
-             not equal the controller's",
+            "The cluster id has 22 characters, but its last one has bits that no UUID has: was it mistyped or cut? It must \
+             equal the controller's, letter for letter",
             "The cluster id is not 22 characters of url-safe base64, which Kafka's own tools make; it must equal the \
              controller's, letter for letter",
             "The cluster id is empty",
@@ -158,7 +157,7 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("retry", Note, Sequence, "Another attempt to register"),
         &[
-            "Attempt {0} of this registration, {1:seconds} after the one in frame {frame}, which was not answered",
+            "Attempt {0} of this registration, {1:seconds} after the one in frame {frame}, whose answer was not captured",
             "Attempt {0} of this registration, {1:seconds} after the one in frame {frame}, which was refused",
         ],
         retry,
@@ -166,11 +165,14 @@ pub const CHECKS: &[Check] = &[
     .evidence(Evidence::RetryOf),
     Check::new(
         Rule::new("restart", Note, Sequence, "A broker id with another process than before"),
-        &[
-            "A new process: broker {1} was {0:uuid} when it registered in frame {frame}",
-            "A second process: {0:uuid}, which registered as broker {1} in frame {frame}, still sends heartbeats",
-        ],
-        restart,
+        &["A new process: broker {1} was {0:uuid} when it registered in frame {frame}"],
+        |case, report| another_process(case, report, false),
+    )
+    .evidence(Evidence::PreviousRegistration),
+    Check::new(
+        Rule::new("second_process", Warn, Sequence, "A broker id that a living process holds"),
+        &["A second process: {0:uuid}, which registered as broker {1} in frame {frame}, still sends heartbeats"],
+        |case, report| another_process(case, report, true),
     )
     .evidence(Evidence::PreviousRegistration),
     Check::new(
@@ -253,7 +255,7 @@ fn reserved_log_dir(case: &Case, report: &mut Report) {
 }
 
 fn directories<'a>(case: &Facts<'a>) -> impl Iterator<Item = (Found<'a>, [u8; 16])> + Clone {
-    case.message.all(LOG_DIR).filter_map(|found| Some((found, found.uuid()?)))
+    case.message.all(LOG_DIR).take(COMPARED).filter_map(|found| Some((found, found.uuid()?)))
 }
 
 fn duplicate_log_dir(case: &Case, report: &mut Report) {
@@ -329,9 +331,10 @@ fn duplicate_feature(case: &Case, report: &mut Report) {
 }
 
 fn no_metadata_version(case: &Case, report: &mut Report) {
-    if let Some((_, place)) = case.message.count(FEATURES) {
+    if let (Some((_, place)), true) = (case.message.count(FEATURES), case.is_whole) {
         if !features(case).any(|feature| feature.name == METADATA_VERSION) {
             report.find(0, place, None, [0; 3]);
+            report.suspect(Suspicion::NoMetadataVersion);
         }
     }
 }
@@ -347,9 +350,8 @@ fn level_not_supported(case: &Case, report: &mut Report) {
             || (list, i64::from(is_metadata_version), i64::from(is_metadata_version)),
             |feature| (feature.view.place(), feature.min, feature.max),
         );
-        // Up to v3, a broker leaves out features with minimum 0, and the controller then counts what is missing as held.
-        let left_out = offered.is_none() && case.version < 4 && !is_metadata_version;
-        if level == 0 || left_out || (min <= level && level <= max) {
+        let not_captured = offered.is_none() && !case.is_whole;
+        if level == 0 || not_captured || (min <= level && level <= max) {
             continue;
         }
         let text = if is_metadata_version {
@@ -390,7 +392,7 @@ fn odd_cluster_id(case: &Case, report: &mut Report) {
 }
 
 fn unusable_host(case: &Case, report: &mut Report) {
-    for found in case.message.all(HOST) {
+    for found in case.message.all(HOST).take(COMPARED) {
         let Some(host) = found.text() else { continue };
         let is_loopback = matches!(host, b"localhost" | b"::1") || host.starts_with(b"127.");
         let is_wildcard = matches!(host, b"0.0.0.0" | b"::" | b"0:0:0:0:0:0:0:0");
@@ -427,10 +429,11 @@ fn zk_migration(case: &Case, report: &mut Report) {
 }
 
 fn rack_missing(case: &Case, report: &mut Report) {
-    let has_rack = case.message.text(RACK).is_some_and(|rack| !rack.is_empty());
+    let Some(rack) = case.message.find(RACK) else { return };
+    let has_rack = rack.text().is_some_and(|rack| !rack.is_empty());
     if let (false, Some((other, seen))) = (has_rack, case.cluster.and_then(|cluster| cluster.with_rack)) {
         if Some(other) != id(case) {
-            report.find(0, place(case, RACK), Some(seen), [other.into(), 0, 0]);
+            report.find(0, rack.place(), Some(seen), [other.into(), 0, 0]);
         }
     }
 }
@@ -449,14 +452,16 @@ fn retry(case: &Case, report: &mut Report) {
     }
 }
 
-fn restart(case: &Case, report: &mut Report) {
+/// Another process than the one that holds the broker id: a restart, unless that one still sends heartbeats.
+fn another_process(case: &Case, report: &mut Report, holder_lives: bool) {
     let (Some(broker), Some(id), Some(now)) = (case.broker, id(case), case.message.uuid(INCARNATION_ID)) else {
         return;
     };
     let Some(before) = broker.accepted.filter(|before| before.incarnation != now) else { return };
-    let incarnation = number(case.register.text(&before.incarnation));
-    let text = u8::from(broker.rival().is_some());
-    report.find(text, place(case, INCARNATION_ID), Some(before.request), [incarnation, id.into(), 0]);
+    if broker.rival().is_some() == holder_lives {
+        let incarnation = number(case.register.text(&before.incarnation));
+        report.find(0, place(case, INCARNATION_ID), Some(before.request), [incarnation, id.into(), 0]);
+    }
 }
 
 fn amended(case: &Case, report: &mut Report) {
@@ -473,7 +478,9 @@ fn unclean_shutdown(case: &Case, report: &mut Report) {
         return;
     };
     let is_new = Some(before.incarnation) != case.message.uuid(INCARNATION_ID);
-    if case.version >= WITH_PREVIOUS_EPOCH && is_new && epoch != before.epoch {
+    // Where the other process still lives, nobody has shut down.
+    let is_restart = case.broker.is_some_and(|broker| broker.rival().is_none());
+    if case.version >= WITH_PREVIOUS_EPOCH && is_new && is_restart && epoch != before.epoch {
         let text = u8::from(epoch != -1);
         report.find(text, place(case, PREVIOUS_EPOCH), Some(before.request), [before.epoch, epoch, 0]);
     }
@@ -520,8 +527,9 @@ pub fn learn(facts: &Facts, register: &mut Register, suspicions: Vec<Suspicion>)
             incarnation,
             address: facts.client,
             rack: message.text(RACK).is_some_and(|rack| !rack.is_empty()),
-            directories: directories(facts).map(|(_, id)| id).take(COMPARED).collect(),
+            directories: directories(facts).map(|(_, id)| id).collect(),
             suspicions,
+            is_whole: facts.is_whole,
         },
     );
     let Some(broker) = register.broker_mut(cluster, id) else { return };

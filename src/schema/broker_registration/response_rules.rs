@@ -68,6 +68,8 @@ pub const CHECKS: &[Check] = &[
             "{0:text} {1:range} has its minimum above its maximum, which holds no level (request in frame {frame})",
             "Likely: a feature of the request does not hold the finalized level. No ApiVersions response of this connection \
              was captured that would name it; ask the controller: kafka-features.sh describe",
+            "Likely: a level was finalized that the ApiVersions response in frame {frame} does not name, since the request \
+             holds those it names. Ask the controller: kafka-features.sh describe",
         ],
         |case, report| refused(case, report, UNSUPPORTED_VERSION, unsupported),
     ),
@@ -79,11 +81,11 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("duplicate_registration", Error, Response, "Another process holds this broker id"),
         &[
-            "{0:uuid} holds this broker id (registered in frame {frame}) until its session ends, after \
-             broker.session.timeout.ms (9 s). After a restart the broker then gets in by itself; else look for a second broker",
-            "Two processes take turns with this broker id: {0:uuid} tried in frame {frame}. Check node.id of both",
-            "Another process holds this broker id since before the capture, until its session ends, after \
-             broker.session.timeout.ms (9 s). After a restart the broker then gets in by itself; else look for a second broker",
+            "{0:uuid} holds this broker id (registered in frame {frame}) until its session ends (9 s by default). After a \
+             restart the broker then gets in by itself; else look for a second broker",
+            "Likely two brokers with the same node.id, or one that keeps crashing: another process, {0:uuid}, tried in frame {frame}",
+            "Another process holds this broker id since before the capture, until its session ends (9 s by default). After a \
+             restart the broker then gets in by itself; else look for a second broker",
             "Two brokers have the same node.id: {0:uuid}, which holds it, still sends heartbeats (frame {frame}). Give one of \
              them another",
         ],
@@ -107,6 +109,8 @@ pub const CHECKS: &[Check] = &[
             "The controller belongs to another cluster than {0:text}, though it accepted broker {1} with that id in frame \
              {frame}: was the controller's storage formatted anew?",
             "The controller belongs to another cluster than {0:text}. Compare cluster.id in meta.properties of both",
+            "The controller belongs to another cluster than the broker, whose request was not captured up to its cluster id. \
+             Compare cluster.id in meta.properties of both",
         ],
         |case, report| refused(case, report, INCONSISTENT_CLUSTER_ID, other_cluster),
     ),
@@ -120,10 +124,13 @@ pub const CHECKS: &[Check] = &[
              included?",
             "Log directory {0:uuid} belongs to broker {1}, which registered it in frame {frame}. Was a directory copied, \
              meta.properties included?",
-            "Likely: a log directory of the request belongs to another broker, which registered it before the capture began; \
-             the other reasons for this error would show in the request. The controller's log names the directory",
+            "Likely: a log directory of the request belongs to another broker, registered before the capture began; other \
+             reasons would show in the request. The controller's log names the directory",
             "A log directory is missing, reserved, there twice, or another broker's; the request that would tell was not \
              captured",
+            "metadata.version is missing in the request (frame {frame}), which Kafka 4.x refuses. A broker of 3.2 or older?",
+            "Likely: the broker migrates from ZooKeeper (request in frame {frame}) and has no listener of the name that the \
+             controller has as inter.broker.listener.name (3.4 to 3.9)",
         ],
         |case, report| refused(case, report, INVALID_REGISTRATION, invalid),
     ),
@@ -139,8 +146,7 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("refused", Error, Response, "The registration was refused"),
         &[
-            "The registration was refused with {0:error}, which Kafka's controllers do not answer to registrations as far as is \
-           known here",
+            "The registration was refused with {0:error} ({0}), which is no answer of Kafka's own controllers to a registration",
         ],
         |case, report| {
             let (code, place) = error(case);
@@ -221,7 +227,9 @@ fn unsupported(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
         }
         _ => None,
     });
-    causes.next().unwrap_or(Cause::plain(3))
+    let named = case.register.session(case.connection).and_then(|session| session.finalized.as_ref());
+    let unexplained = || named.map_or(Cause::plain(3), |(seen, _)| Cause::shown(4, *seen, [0; 3]));
+    causes.next().unwrap_or_else(unexplained)
 }
 
 fn duplicate(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
@@ -258,24 +266,31 @@ fn other_cluster(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
         }
         (Some((cluster, broker, request)), Some(_)) => Cause::shown(1, request, [number(cluster), broker.into(), 0]),
         (None, Some(meant)) => Cause { text: 2, evidence: None, arguments: [number(meant), 0, 0] },
-        (_, None) => Cause::plain(2),
+        (_, None) => Cause::plain(3),
     }
 }
 
 fn invalid(_: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
     let Some((request, waiting)) = waiting else { return Cause::plain(5) };
-    // In the order in which the controller looks.
+    // In the order in which the controller looks, and likely ones last.
     let causes = waiting.suspicions.iter().filter_map(|suspicion| match *suspicion {
         Suspicion::NoDirectory => Some(Cause::shown(0, request, [0; 3])),
         Suspicion::ReservedDirectory { id } => Some(Cause::shown(1, request, [number(id), 0, 0])),
         Suspicion::DuplicateDirectory { id } => Some(Cause::shown(2, request, [number(id), 0, 0])),
         Suspicion::ForeignDirectory { id, owner, seen } => Some(Cause::shown(3, seen, [number(id), owner, 0])),
+        Suspicion::NoMetadataVersion => Some(Cause::shown(6, request, [0; 3])),
+        Suspicion::Migrating => Some(Cause::shown(7, request, [0; 3])),
         _ => None,
     });
-    let first = causes.min_by_key(|cause| cause.text);
+    let proven = causes.min_by_key(|cause| cause.text);
     // Up to v1 a request has no place for log directories, so it names none.
     let names_none = waiting.directories.is_empty();
-    first.unwrap_or_else(|| if names_none { Cause::shown(0, request, [0; 3]) } else { Cause::plain(4) })
+    match proven {
+        _ if waiting.is_whole && names_none => Cause::shown(0, request, [0; 3]),
+        Some(cause) => cause,
+        None if waiting.is_whole => Cause::plain(4),
+        None => Cause::plain(5),
+    }
 }
 
 fn failed(_: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
