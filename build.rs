@@ -28,7 +28,7 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
     /// What of epan's API is bound. Whatever these names need comes along.
     const FUNCTIONS: &str = "proto_register_(protocol|field_array|subtree_array)|expert_register_(protocol|field_array)\
         |prefs_register_protocol\
-        |proto_tree_add_(item|int|uint|int64|string|boolean|time|guid_format|none_format|protocol_format)\
+        |proto_tree_add_(item|int|uint|uint_format_value|int64|string|boolean|time|guid_format|none_format|protocol_format)\
         |proto_item_(add_subtree|append_text)\
         |proto_tree_add_expert_format|expert_add_info(_format)?\
         |col_(clear|append_str|set_str)|init_srt_table(_row)?|add_srt_table_data|kraft_.*";

@@ -5,6 +5,7 @@ set -euo pipefail
 
 readonly OLDEST_WIRESHARK=4.0
 readonly CAPTURE=captures/ok/v4-kafka-3.9.pcap
+readonly PROFILE=docs/profile/KRaft
 
 usage() {
     cat <<'END'
@@ -373,6 +374,40 @@ warn_of_other_copies() {
     done < <(copies)
 }
 
+# Where the profile belongs: of one user (Personal) or of all (Global).
+profile_folder() {
+    as_builder tshark -G folders 2>/dev/null | sed -nE "s|^$1 configuration:[[:space:]]*(.*[^/])/*$|\1/profiles/KRaft|p"
+}
+
+# Wireshark's users change their profiles, so one that is there is never touched.
+put_profile() {
+    local folder
+    folder=$(profile_folder "$1")
+    step "The profile KRaft: columns, colors and filter buttons for this protocol"
+    if [[ -e $folder ]]; then
+        say "$folder is there already and stays as it is"
+    elif (umask 022 && mkdir -p "$folder" && cp "$PROFILE"/* "$folder"); then
+        say "$folder"
+    else
+        warn "The profile could not be put into $folder; the plugin works without it."
+        return
+    fi
+    say "Choose it in Wireshark under Edit, Configuration Profiles, or start: wireshark -C KRaft"
+}
+
+# Only a profile as it was installed: one that has been changed is somebody's work.
+remove_profiles() {
+    local whose folder file
+    for whose in Personal Global; do
+        folder=$(profile_folder "$whose")
+        [[ -n $folder && -d $folder ]] || continue
+        for file in "$PROFILE"/*; do
+            [[ ${file##*/} == recent ]] || cmp -s "$file" "$folder/${file##*/}" || continue 2
+        done
+        rm -rf -- "$folder" 2>/dev/null && say "removed $folder"
+    done
+}
+
 show() {
     local first
     step "Every registration in a capture of a real cluster: $CAPTURE"
@@ -416,6 +451,7 @@ install_plugin() {
     put_plugin "$folder"
     check_listed "$folder/kraft.so"
     warn_of_other_copies "$folder/kraft.so"
+    put_profile "$whose"
     show
     hint
 }
@@ -448,6 +484,7 @@ uninstall() {
             left+=("$copy")
         fi
     done < <(copies)
+    remove_profiles
     ((${#left[@]} == 0)) || die "Only root can remove what is for all users (sudo $self --uninstall): ${left[*]}"
     ((removed)) || say "There is none."
 }

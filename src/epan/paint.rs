@@ -195,7 +195,7 @@ impl Painter<'_> {
             unsafe {
                 let added = match item.kind {
                     Kind::Struct(_) => self.structure(item, field, at, len, events),
-                    _ => sys::proto_tree_add_uint(tree, item.hf, self.tvb, at as c_int, len as c_int, count),
+                    _ => self.count_of(item, at, len, count),
                 };
                 tree = sys::proto_item_add_subtree(added, item.ett);
                 self.last = (Some(field), added);
@@ -204,6 +204,19 @@ impl Painter<'_> {
         }
         self.depth = (self.depth + 1).min(DEPTH - 1);
         self.trees[self.depth] = tree;
+    }
+
+    /// The number of elements of an array or a section, `2 directories` where that says more.
+    unsafe fn count_of(&self, item: &Item, at: u32, len: u32, count: u32) -> *mut sys::proto_item {
+        let (tree, hf, tvb, start, length) = (self.tree(), item.hf, self.tvb, at as c_int, len as c_int);
+        // SAFETY: as the caller promises; epan copies the text.
+        unsafe {
+            let Some((one, many)) = &item.unit else {
+                return sys::proto_tree_add_uint(tree, hf, tvb, start, length, count);
+            };
+            let (format, unit) = (c"%u %s".as_ptr(), if count == 1 { one } else { many });
+            sys::proto_tree_add_uint_format_value(tree, hf, tvb, start, length, count, format, count, unit.as_ptr())
+        }
     }
 
     unsafe fn structure(

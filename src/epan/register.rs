@@ -55,6 +55,8 @@ pub struct Item {
     pub names: Names,
     /// How a struct is summed up.
     pub label: Option<Label>,
+    /// What an array counts, for one and for many.
+    pub unit: Option<(CString, CString)>,
     /// What Wireshark shows as its name, for items whose text is written here.
     pub name: &'static str,
     /// The same for C.
@@ -303,7 +305,11 @@ fn slot() -> Slot {
 }
 
 fn c_text(text: &str) -> *const c_char {
-    CString::new(text).unwrap_or_default().into_raw()
+    c_string(text).into_raw()
+}
+
+fn c_string(text: &str) -> CString {
+    CString::new(text).unwrap_or_default()
 }
 
 fn by_message(slots: Vec<(u16, Vec<Row>)>) -> Vec<Vec<Item>> {
@@ -318,8 +324,9 @@ fn by_message(slots: Vec<(u16, Vec<Row>)>) -> Vec<Vec<Item>> {
                 kind: field.kind,
                 names: field.names,
                 label: field.label,
+                unit: field.unit.map(|(one, many)| (c_string(one), c_string(many))),
                 name: schema::display_name(field).leak(),
-                c_name: Box::leak(CString::new(schema::display_name(field)).unwrap_or_default().into_boxed_c_str()),
+                c_name: Box::leak(c_string(&schema::display_name(field)).into_boxed_c_str()),
             })
             .collect();
     }

@@ -31,8 +31,13 @@ const REQUEST_FIELDS: &[Field] = &[
     int64("CurrentMetadataOffset").about("Highest metadata offset that the broker has reached."),
     boolean("WantFence").about("Whether the broker wants to be (or stay) fenced."),
     boolean("WantShutDown").about("Whether the broker wants to shut down."),
-    array("OfflineLogDirs", &OFFLINE_LOG_DIR).since(1).tag(0).about("Log directories that have failed."),
+    array("OfflineLogDirs", &OFFLINE_LOG_DIR)
+        .unit("directory", "directories")
+        .since(1)
+        .tag(0)
+        .about("Log directories that have failed."),
     array("CordonedLogDirs", &CORDONED_LOG_DIR)
+        .unit("directory", "directories")
         .since(2)
         .tag(1)
         .nullable()

@@ -51,7 +51,10 @@ const REQUEST_FIELDS: &[Field] = &[
     boolean("IsMigratingZkBroker")
         .since(1)
         .about("If the required configurations for ZK migration are present, this value is set to true."),
-    array("LogDirs", &LOG_DIR).since(2).about("Log directories configured in this broker which are available."),
+    array("LogDirs", &LOG_DIR)
+        .unit("directory", "directories")
+        .since(2)
+        .about("Log directories configured in this broker which are available."),
     int64("PreviousBrokerEpoch").since(3).about("The epoch before a clean shutdown."),
 ];
 

@@ -96,7 +96,7 @@ pub enum Kind {
     Tags,
 }
 
-/// One field of a message. Built by the functions named after Kafka's types: [`int32`], [`string()`], [`array`] and so on.
+/// One field of a message. Built by the functions named after Kafka's types: [`int32`], [`string()`], [`array()`] and so on.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
     /// Kafka's name, in CamelCase; the singular for an array's element.
@@ -119,6 +119,8 @@ pub struct Field {
     pub classic: bool,
     /// Sums up a struct.
     pub label: Option<Label>,
+    /// What an array counts, for one and for many; just a number where its name says it.
+    pub unit: Option<(&'static str, &'static str)>,
     /// Ordinals it takes: itself and all below it.
     span: u16,
 }
@@ -141,6 +143,7 @@ impl Field {
             filter: None,
             classic: false,
             label: None,
+            unit: None,
             span,
         }
     }
@@ -190,6 +193,12 @@ impl Field {
     /// Is summed up so.
     pub const fn label(mut self, label: Label) -> Field {
         self.label = Some(label);
+        self
+    }
+
+    /// Counts these: one, many.
+    pub const fn unit(mut self, one: &'static str, many: &'static str) -> Field {
+        self.unit = Some((one, many));
         self
     }
 
