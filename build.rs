@@ -54,8 +54,9 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
         compile_shim(&wireshark.include_paths);
         // The plugin itself leaves epan's symbols to the process that loads it, so that a plugin of the wrong version is
         // refused with Wireshark's own clear sentence. Test programs have no such process.
-        println!("cargo:rustc-link-arg-tests=-lwireshark");
-        println!("cargo:rustc-link-arg-tests=-lwsutil");
+        for library in ["wireshark", "wsutil", "glib-2.0"] {
+            println!("cargo:rustc-link-arg-tests=-l{library}");
+        }
         println!("cargo:rerun-if-env-changed=CI");
     }
 
