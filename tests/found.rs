@@ -503,10 +503,18 @@ fn text(capture: &Path) -> String {
             is_ours = line.starts_with("Kafka KRaft Control Plane");
         }
         if is_ours {
-            text += &format!("{}\n", line.trim_end());
+            text += &format!("{}\n", without_bytes(line.trim_end()));
         }
     }
     text
+}
+
+/// A line without the raw bytes at its end, of which each version of Wireshark shows another number.
+fn without_bytes(line: &str) -> &str {
+    match line.split_once("Undecoded: ") {
+        Some((_, bytes)) => &line[..line.len() - bytes.len()],
+        None => line,
+    }
 }
 
 #[test]
