@@ -22,11 +22,13 @@ pub enum Framing {
     Lost,
 }
 
-/// One direction of a connection: what is known of it, and the TCP sequence number that should come next.
+/// One direction of a connection: what is known of it, the TCP sequence number that should come next, and the PDU that goes
+/// on after the last segment, as the numbers of its first byte and of the byte after its last one, if that is known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Flow {
     framing: Framing,
     next_seq: Option<u32>,
+    open: Option<(u32, Option<u32>)>,
 }
 
 /// Bytes that TCP (or TLS) hands over: as a rule one segment, from where a PDU should begin.
@@ -67,19 +69,65 @@ impl Flow {
             (Some(expected), Some((first, _))) => (first.wrapping_sub(expected) as i32) > 0,
             _ => false,
         };
+        // TCP puts a PDU together only from segments that were captured whole; others go on with it, and begin none.
+        let inside = match (self.open, segment.sequence) {
+            (Some((begin, end)), Some((first, _))) => {
+                first.wrapping_sub(begin) as i32 > 0 && end.is_none_or(|end| (end.wrapping_sub(first) as i32) > 0)
+            }
+            _ => false,
+        };
         if let Some((_, next)) = segment.sequence {
             self.next_seq = Some(next);
         }
         let begins = match self.framing {
+            Framing::Held if inside => start(segment, from_client, awaited) == Start::Sure,
             Framing::Held if !gap => true,
             // The very first size is shown even where it cannot be right, since it may be the sender's fault.
             Framing::New if has_implausible_size(segment) => true,
             Framing::Held | Framing::New => start(segment, from_client, awaited) != Start::No,
             Framing::Lost => start(segment, from_client, awaited) == Start::Sure,
         };
-        self.framing = if begins { Framing::Held } else { Framing::Lost };
+        let went_on = if begins { None } else { self.open.and_then(|(_, end)| end).filter(|_| inside) };
+        self.framing = Framing::Held;
+        match (segment.sequence, went_on) {
+            (Some((first, _)), Some(end)) => match segment.from(end.wrapping_sub(first)) {
+                Some(rest) => self.open = goes_on(&rest, end),
+                None if end.wrapping_sub(first) < segment.length => self.framing = Framing::Lost,
+                None => {}
+            },
+            (sequence, None) if begins => self.open = sequence.and_then(|(first, _)| goes_on(segment, first)),
+            _ => self.framing = Framing::Lost,
+        }
         begins
     }
+}
+
+impl<'a> Segment<'a> {
+    /// What stands in it from an offset on, if the first byte there, or the end, was captured.
+    fn from(&self, at: u32) -> Option<Segment<'a>> {
+        let captured = self.captured.get(at as usize..).filter(|rest| !rest.is_empty() || at == self.length)?;
+        Some(Segment { captured, length: self.length - at, ..*self })
+    }
+}
+
+/// The PDU that goes on after the segment, if one does.
+fn goes_on(segment: &Segment, first: u32) -> Option<(u32, Option<u32>)> {
+    let mut at = 0u64;
+    while at < u64::from(segment.length) {
+        let begin = first.wrapping_add(at as u32);
+        match segment.captured.get(at as usize..).and_then(size_prefix) {
+            Some(size) if size <= segment.max_size => {
+                at += 4 + u64::from(size);
+                if at > u64::from(segment.length) {
+                    return Some((begin, Some(first.wrapping_add(at as u32))));
+                }
+            }
+            // The rest of the segment counts as one PDU.
+            Some(_) => return None,
+            None => return Some((begin, None)),
+        }
+    }
+    None
 }
 
 /// How sure it is that a PDU begins with the segment. `from_client` says whether the client sent it, if that is known;
@@ -168,6 +216,25 @@ mod tests {
         let mut flow = Flow::default();
         assert!(server_sends(&mut flow, &[0xff; 16], Some((0, 16))));
         assert!(!server_sends(&mut flow, &[0xff; 16], Some((17, 33))));
+    }
+
+    /// A PDU of 100 bytes, of which only so many were captured, and that goes on for 36 bytes after its segment.
+    #[test]
+    fn what_a_cut_segment_began_is_not_taken_for_another_pdu() {
+        let mut flow = Flow::default();
+        assert!(server_sends(&mut flow, &response(7, 24), Some((0, 24))));
+        let long = [&[0, 0, 0, 96, 0, 0, 0, 9][..], &[0; 56]].concat();
+        assert!(server_sends(&mut flow, &long, Some((24, 88))));
+        // Put together by TCP, or not.
+        assert!(server_sends(&mut flow.clone(), &[&long[..], &[0; 36]].concat(), Some((24, 124))));
+        assert!(!server_sends(&mut flow, &[0; 16], Some((88, 104))));
+        let rest = [&[0; 20][..], &response(3, 24)].concat();
+        let mut apart = flow;
+        assert!(!server_sends(&mut apart, &rest[..20], Some((104, 124))));
+        assert!(server_sends(&mut apart, &response(3, 24), Some((124, 148))));
+        assert!(!server_sends(&mut flow, &rest[..30], Some((104, 134))));
+        assert!(!server_sends(&mut flow, &rest[30..], Some((134, 148))));
+        assert!(server_sends(&mut flow, &response(3, 24), Some((148, 172))));
     }
 
     #[test]

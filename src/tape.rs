@@ -3,6 +3,7 @@
 //! A tape is always balanced: every [`Event::Open`] has its [`Event::Close`], also after a fault. Offsets count from the
 //! first byte of the size prefix; a range covers exactly the bytes that encode the value, length prefixes included.
 
+use crate::rule::Severity;
 use crate::wire::{Fault, Halt};
 
 /// Which field of which message an event is about; [`crate::schema::field`] resolves it.
@@ -94,8 +95,12 @@ pub struct Stop {
 #[derive(Debug, Default)]
 pub struct Tape {
     events: Vec<Event>,
+    notes: usize,
     stop: Option<Stop>,
 }
+
+/// Remarks of one PDU that are taken down; nobody would read more, and each is several items in Wireshark's tree.
+const MAX_NOTES: usize = 1000;
 
 /// Names an open event, so that it can be closed.
 #[derive(Debug)]
@@ -104,12 +109,13 @@ pub struct Mark(usize);
 impl Tape {
     /// An empty tape.
     pub const fn new() -> Tape {
-        Tape { events: Vec::new(), stop: None }
+        Tape { events: Vec::new(), notes: 0, stop: None }
     }
 
     /// Forgets the events, keeps the memory.
     pub fn clear(&mut self) {
         self.events.clear();
+        self.notes = 0;
         self.stop = None;
     }
 
@@ -145,9 +151,12 @@ impl Tape {
         self.events.push(Event::Leaf { field, at, len, value });
     }
 
-    /// Appends a remark.
+    /// Appends a remark. Of those that Kafka's reader passes over, only so many are taken down.
     pub fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
-        self.events.push(Event::Note { field, at, len, fault });
+        if self.notes < MAX_NOTES || fault.rule().severity > Severity::Note {
+            self.notes += 1;
+            self.events.push(Event::Note { field, at, len, fault });
+        }
     }
 
     /// A place to come back to with [`rewind`](Tape::rewind).

@@ -234,26 +234,32 @@ fn answer(filter: &str, capture: &str) -> String {
 /// What is said of a packet: the finding that the filter names, else what holds the value that it names, else its first
 /// warning or error, else what it is.
 fn said(packet: Node, filter: &str) -> String {
-    let findings: Vec<Node> = packet.descendants().filter(|node| name(*node).starts_with("kraft.expert.")).collect();
-    let named = findings.iter().find(|finding| filter.contains(name(**finding)));
-    let held = packet.descendants().filter(|node| names_value(filter, *node)).filter_map(|node| node.parent());
-    let held = held.filter(|node| node.has_tag_name("field")).collect::<Vec<_>>();
-    let grave = findings.iter().find(|finding| {
-        let severity = finding.parent().and_then(|parent| shown(parent, "_ws.expert.severity")?.parse().ok());
-        severity.is_some_and(|severity: u32| severity >= WARNING)
-    });
-    let text = |node: &Node| node.attribute("showname").unwrap_or_default().to_owned();
-    let last = packet.children().rfind(|node| node.has_tag_name("proto"));
-    let is = last.map(|node| text(&node)).unwrap_or_default();
-    let is = is.strip_prefix(OURS).map_or(is.as_str(), |is| is.trim_start_matches(", "));
-    named.or(held.first()).or(grave).map_or(is.to_owned(), text)
+    let items: Vec<Node> = packet.descendants().filter(|node| node.has_tag_name("field")).collect();
+    let named = items.iter().find(|item| is_finding(**item) && filter.contains(name(**item)));
+    let value = items.iter().find(|item| names_value(filter, **item)).and_then(|item| item.parent());
+    let holder = value.filter(|parent| parent.has_tag_name("field"));
+    let grave = items.iter().find(|item| name(**item).starts_with("kraft.expert.") && severity(**item) >= WARNING);
+    let itself = packet.children().rfind(|node| node.has_tag_name("proto"));
+    let text = named.copied().or(holder).or(grave.copied()).or(itself).and_then(|node| node.attribute("showname"));
+    let text = text.expect("tshark shows a packet");
+    text.strip_prefix(OURS).map_or(text, |text| text.trim_start_matches(", ")).to_owned()
 }
 
-/// Whether a filter asks for this field to have the value it has.
-fn names_value(filter: &str, node: Node) -> bool {
-    let (name, value) = (name(node), node.attribute("show").unwrap_or_default());
+/// Whether an item is what a finding says, of this protocol or another.
+fn is_finding(item: Node) -> bool {
+    item.parent().is_some_and(|parent| name(parent) == "_ws.expert") && !name(item).starts_with("_ws.")
+}
+
+fn severity(finding: Node) -> u32 {
+    let severity = finding.parent().and_then(|parent| shown(parent, "_ws.expert.severity")?.parse().ok());
+    severity.expect("a finding has a severity")
+}
+
+/// Whether a filter asks for this field of ours to have the value it has.
+fn names_value(filter: &str, item: Node) -> bool {
+    let (name, value) = (name(item), item.attribute("show").unwrap_or_default());
     let asked = [format!("{name} == {value}"), format!("{name} == \"{value}\"")];
-    !name.is_empty() && filter.split(" and ").any(|part| asked.iter().any(|asked| asked == part))
+    name.starts_with("kraft.") && filter.split(" and ").any(|part| asked.iter().any(|asked| asked == part))
 }
 
 /// Wireshark's number for this severity.

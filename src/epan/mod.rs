@@ -131,7 +131,12 @@ extern "C" fn kraft_decode(pdu: *mut sys::kraft_pdu) {
     let State { history, tape, .. } = state;
     history.register.session_timeout_ns = i64::from(pdu.session_timeout_ms) * 1_000_000;
     // A panic is a bug of ours, and costs this PDU only: what the history holds of it may be incomplete, never unsound.
-    let summary = catch_unwind(AssertUnwindSafe(|| dissect(&decoded, look, history, tape))).ok();
+    let summary = catch_unwind(AssertUnwindSafe(|| {
+        let summary = dissect(&decoded, look, history, tape);
+        panic_if_asked(decoded.captured, b"panic in dissect");
+        summary
+    }))
+    .ok();
     if let Some(summary) = &summary {
         pdu.tell(summary, &state.tape);
     }
@@ -146,11 +151,18 @@ extern "C" fn kraft_paint(pdu: *mut sys::kraft_pdu) {
     let painted = catch_unwind(AssertUnwindSafe(|| {
         // SAFETY: the pointers in `pdu` are those epan gave the shim for this packet.
         unsafe { paint::paint(pdu, &pdu.view(), state.summary.as_ref(), &state.tape, &state.history, &mut state.text) };
+        // SAFETY: as above.
+        panic_if_asked(unsafe { pdu.view() }.captured, b"panic in paint");
     }));
     if painted.is_err() {
         // SAFETY: as above.
         unsafe { paint::paint_panic(pdu) };
     }
+}
+
+/// In a build for tests, panics at a PDU that holds these words.
+fn panic_if_asked(captured: &[u8], words: &[u8]) {
+    assert!(!cfg!(feature = "test-panic") || !captured.windows(words.len()).any(|here| here == words), "as asked");
 }
 
 impl sys::kraft_segment {
