@@ -428,7 +428,7 @@ hint() {
     step "Done"
     cat <<'END'
     Open a capture in Wireshark, or print one:   tshark -r FILE -Y kraft -O kraft
-    Filters:                                     kraft.api_key == 62    kraft.broker_id == 2    kraft.error_code != 0
+    Filters:                                     kraft.api_key == 62    kraft.broker_id == 2    kraft.error_code !== 0
     Controllers on other ports than 9093:        -o kraft.tcp.port:9093,19093
     README.md has all names. After an upgrade of Wireshark to another minor version, run ./install.sh again.
 END

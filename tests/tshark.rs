@@ -234,3 +234,10 @@ fn difference(want: Option<&Vec<Vec<Item>>>, got: Option<&Vec<Vec<Item>>>) -> Op
 fn agree(want: &Item, got: &Item) -> bool {
     want == got || (want.show == ESCAPED && Item { show: got.show.clone(), ..want.clone() } == *got)
 }
+
+#[test]
+fn what_is_found_is_told_in_full_to_whoever_listens_without_a_tree() {
+    let capture = captures().into_iter().find(|path| name(path) == "trouble-fast-restart.pcap").expect("a capture");
+    let told = tshark().run(&["-q", "-z", "expert", "-r", &tshark().readable(&capture)]);
+    assert!(told.contains("holds this broker id (registered in frame 38)"), "{told}");
+}

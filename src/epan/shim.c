@@ -29,7 +29,6 @@ typedef gboolean kraft_bool;
 #endif
 
 int proto_kraft = -1;
-static int expert_tap;
 static dissector_handle_t kraft_handle;
 static dissector_handle_t kafka_handle;
 static int kraft_tap;
@@ -107,6 +106,17 @@ server_by_port(packet_info *pinfo, gboolean source_is_b)
     return pinfo->match_uint == pinfo->srcport ? source_is_b : -1;
 }
 
+/* Whether somebody listens to expert items. epan registers their tap only after all dissectors. */
+static gboolean
+experts_are_heard(void)
+{
+    static int expert_tap = 0;
+
+    if (expert_tap == 0)
+        expert_tap = find_tap_id("expert");
+    return have_tap_listener(expert_tap);
+}
+
 /*
  * What Rust needs to know of the PDU in tvb: the next one of its frame. Every dissection of a frame meets its PDUs in the
  * same order, so the number of the frame's first PDU and this one's place tell it from all others.
@@ -119,7 +129,7 @@ next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
     if (pinfo->cinfo && col_get_writable(pinfo->cinfo, COL_INFO))
         pdu.columns = pinfo->cinfo;
     pdu.is_wanted = proto_field_is_referenced(tree, proto_kraft);
-    pdu.experts_heard = tree || have_tap_listener(expert_tap);
+    pdu.experts_heard = tree || experts_are_heard();
     pdu.captured_length = tvb_captured_length(tvb);
     pdu.captured = pdu.captured_length ? tvb_get_ptr(tvb, 0, pdu.captured_length) : NULL;
     pdu.length = tvb_reported_length(tvb);
@@ -419,7 +429,6 @@ kraft_register_dissectors(void)
     heur_dissector_add("tcp", heuristic_tcp, "KRaft over TCP", "kraft_tcp", proto_kraft, HEURISTIC_ENABLE);
     heur_dissector_add("tls", heuristic_tls, "KRaft over TLS", "kraft_tls", proto_kraft, HEURISTIC_ENABLE);
     kafka_handle = find_dissector_add_dependency("kafka", proto_kraft);
-    expert_tap = find_tap_id("expert");
     register_gates();
 }
 

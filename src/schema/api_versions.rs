@@ -125,9 +125,19 @@ fn finalized_label(finalized: &View, out: &mut String) {
     feature::write_range(finalized.text(NAME), finalized.int(MIN), finalized.int(MAX), out);
 }
 
+/// The finalized metadata.version, which decides who may join: `, metadata.version 21 (3.9-IV0)`.
 fn response_info(response: &View, out: &mut String) {
     const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
-    super::write_error(response.int(ERROR_CODE), out);
+    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature");
+    const NAME: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.Name");
+    if super::write_error(response.int(ERROR_CODE), out) {
+        return;
+    }
+    let mut finalized = response.structs(FINALIZED).take(MAX_FEATURES);
+    if let Some(feature) = finalized.find(|feature| feature.text(NAME) == Some(feature::METADATA_VERSION)) {
+        out.push_str(", ");
+        finalized_label(&feature, out);
+    }
 }
 
 const RESPONSE_CHECKS: &[Check] = &[

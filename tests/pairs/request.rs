@@ -390,7 +390,7 @@ const SEQUENCE: &[Pair] = &[
         unsaid: |talk| take_turns(talk, [1, 2, 2]),
         at: "IncarnationId",
         by: Some(2),
-        says: "Broker id 1 is used by two processes: AgICAgICAgICAgICAgICAg has registered in between (frame 2). Check \
+        says: "Broker id 1 is used by two processes: AgICAgICAgICAgICAgICAg tried to register in between (frame 2). Check \
                node.id and the configuration that both share",
     },
     Pair {

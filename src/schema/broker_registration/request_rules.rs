@@ -194,7 +194,7 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("two_processes", Error, Sequence, "Two broker processes with the same id"),
         &[
-            "Broker id {0} is used by two processes: {1:uuid} has registered in between (frame {frame}). Check node.id and \
+            "Broker id {0} is used by two processes: {1:uuid} tried to register in between (frame {frame}). Check node.id and \
            the configuration that both share",
         ],
         two_processes,
