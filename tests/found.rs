@@ -511,10 +511,7 @@ fn text(capture: &Path) -> String {
 
 /// A line without the raw bytes at its end, of which each version of Wireshark shows another number.
 fn without_bytes(line: &str) -> &str {
-    match line.split_once("Undecoded: ") {
-        Some((_, bytes)) => &line[..line.len() - bytes.len()],
-        None => line,
-    }
+    ["Undecoded", "[Time"].iter().find_map(|label| Some(&line[..line.find(label)? + label.len()])).unwrap_or(line)
 }
 
 #[test]
