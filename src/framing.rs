@@ -5,10 +5,7 @@
 //! behind a gap, the bytes must not look wrong; and once framing is lost, the direction is taken up again only where bytes
 //! surely begin a PDU. Until then they are shown raw, and nothing waits for a length that was never one.
 
-use crate::recognize::{Likeness, request_likeness};
-
-/// Bytes from the size prefix to the text of the client id; fewer do not tell whether a request begins here.
-const HEADER_TO_CLIENT_ID: usize = 14;
+use crate::recognize::{HEADER_TO_CLIENT_ID, Likeness, request_likeness};
 
 /// What is known of one direction of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -145,7 +142,7 @@ fn start(segment: &Segment, from_client: Option<bool>, awaited: impl Fn(i32) -> 
         from_client != Some(true) && size_prefix(&segment.captured[4..]).is_some_and(|id| awaited(id as i32));
     if is_answer || likeness == Likeness::Strong || lands(segment) {
         Start::Sure
-    } else if likeness == Likeness::Weak || segment.captured.len() < HEADER_TO_CLIENT_ID {
+    } else if likeness == Likeness::Weak || segment.captured.len() < HEADER_TO_CLIENT_ID as usize {
         Start::Possible
     } else {
         Start::No

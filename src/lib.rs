@@ -11,8 +11,8 @@
 //!                                               └──► dump (object tree, as text)
 //! ```
 //!
-//! Imports point one way: [`rule`], [`wire`], [`tape`] < [`schema`] < [`decode`] < [`recognize`] < [`pairing`],
-//! [`framing`] < [`dissect`] < [`tally`], [`dump`] < `epan`.
+//! Imports point one way: [`pdu`], [`wire`], [`tape`], [`register`], [`rule`] (data, which know of each other) < [`schema`] <
+//! [`decode`], [`findings`] < [`recognize`] < [`framing`] < [`pairing`] < [`dissect`] < [`dump`], [`tally`], `epan`.
 
 #![cfg_attr(not(feature = "plugin"), forbid(unsafe_code))]
 #![deny(unsafe_code)]

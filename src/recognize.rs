@@ -135,8 +135,8 @@ fn opening_request(rest: &[u8], left: u32, max_size: u32, tape: &mut Tape) -> Op
 /// The segment of a longer message holds no less (the MSS that every host must take, RFC 9293).
 const FULL_SEGMENT: u32 = 536;
 
-/// Bytes from the size prefix to the text of the client id.
-const HEADER_TO_CLIENT_ID: u32 = 14;
+/// Bytes from the size prefix to the text of the client id; fewer do not tell whether a request begins.
+pub const HEADER_TO_CLIENT_ID: u32 = 14;
 /// Size prefixes up to this are believed when the segment ends before the request does.
 const MAX_CUT_OPENING: u32 = 1 << 20;
 
