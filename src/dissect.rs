@@ -280,8 +280,7 @@ fn body(
     (Some(message), version)
 }
 
-/// Kafka's error code of that name.
-const UNSUPPORTED_VERSION: i64 = 35;
+const UNSUPPORTED_VERSION: i64 = names::code("UNSUPPORTED_VERSION");
 
 /// A server that does not know the version of a request can only answer it in the oldest layout, with error 35. The answer
 /// is read so if it fits to the last byte.

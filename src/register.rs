@@ -31,6 +31,11 @@ impl Text {
     const FORGOTTEN: Text = Text(u32::MAX);
 }
 
+/// A text as an argument of a finding.
+pub fn number(text: Text) -> i64 {
+    text.0.into()
+}
+
 /// The end of a connection that an address belongs to; only good for telling addresses apart.
 pub type Address = u64;
 

@@ -6,7 +6,7 @@
 
 use std::fmt::Write;
 
-use super::names::Names;
+use super::names::{self, Names};
 use super::{Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure};
 use crate::register::{Register, Suspicion, Text};
 use crate::rule::Group::Response;
@@ -156,8 +156,7 @@ const RESPONSE_CHECKS: &[Check] = &[
     ),
 ];
 
-/// Kafka's error code of that name.
-const UNSUPPORTED_VERSION: i64 = 35;
+const UNSUPPORTED_VERSION: i64 = names::code("UNSUPPORTED_VERSION");
 /// Finalized features that are remembered of one controller.
 const MAX_FEATURES: usize = 64;
 

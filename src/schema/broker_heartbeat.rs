@@ -5,7 +5,7 @@
 
 use std::fmt::Write;
 
-use super::names::Names;
+use super::names::{self, Names};
 use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, uuid};
 use crate::pdu::PduId;
 use crate::register::{Beat, Heartbeat, Register, Suspicion, Text};
@@ -145,9 +145,8 @@ const RESPONSE_CHECKS: &[Check] = &[
 
 /// Silence up to here is the session's own business; longer fencing or shutdown is worth a word.
 const LONG_NS: i64 = 30_000_000_000;
-/// Kafka's error codes of these names.
-const STALE_BROKER_EPOCH: i64 = 77;
-const NOT_CONTROLLER: i64 = 41;
+const STALE_BROKER_EPOCH: i64 = names::code("STALE_BROKER_EPOCH");
+const NOT_CONTROLLER: i64 = names::code("NOT_CONTROLLER");
 
 const BROKER_ID: u16 = REQUEST.ord("BrokerId");
 const BROKER_EPOCH: u16 = REQUEST.ord("BrokerEpoch");

@@ -220,6 +220,18 @@ pub fn error_code(code: i16) -> Option<&'static str> {
     ERROR_CODES.get(usize::try_from(code.checked_add(1)?).ok()?).copied()
 }
 
+/// The error code of this name, at compile time: a name that does not exist fails the build.
+pub const fn code(name: &str) -> i64 {
+    let mut place = 0;
+    while place < ERROR_CODES.len() {
+        if super::same(ERROR_CODES[place], name) {
+            return place as i64 - 1;
+        }
+        place += 1;
+    }
+    panic!("no error code has this name")
+}
+
 /// Names of the error codes from -1 on.
 static ERROR_CODES: [&str; 138] = [
     "UNKNOWN_SERVER_ERROR",

@@ -5,7 +5,7 @@
 
 use super::REQUEST;
 use crate::pdu::PduId;
-use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, pack};
+use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, number, pack};
 use crate::rule::Group::{Request, Sequence};
 use crate::rule::Severity::{Chat, Error, Note, Warn};
 use crate::rule::{Case, Check, Evidence, Facts, Report, Rule};
@@ -228,11 +228,6 @@ fn finalized(case: &Case) -> impl Iterator<Item = (Text, i64, PduId)> {
     finalized
         .into_iter()
         .flat_map(|(seen, levels)| levels.iter().map(|(name, level)| (*name, i64::from(*level), *seen)))
-}
-
-/// The number of a text for a finding.
-fn number(text: Text) -> i64 {
-    text.0.into()
 }
 
 fn no_log_dirs(case: &Case, report: &mut Report) {

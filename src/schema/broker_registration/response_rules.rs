@@ -6,26 +6,27 @@
 
 use super::RESPONSE;
 use crate::pdu::PduId;
-use crate::register::{Register, Suspicion, Text, Waiting};
+use crate::register::{Register, Suspicion, Text, Waiting, number};
 use crate::rule::Group::{Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
+use crate::schema::names;
 use crate::tape::Place;
 
 const THROTTLE_TIME: u16 = RESPONSE.ord("ThrottleTimeMs");
 const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
 const EPOCH: u16 = RESPONSE.ord("BrokerEpoch");
 
-const UNKNOWN_SERVER_ERROR: i64 = -1;
-const NONE: i64 = 0;
-const REQUEST_TIMED_OUT: i64 = 7;
-const CLUSTER_AUTHORIZATION_FAILED: i64 = 31;
-const UNSUPPORTED_VERSION: i64 = 35;
-const NOT_CONTROLLER: i64 = 41;
-const DUPLICATE_BROKER_REGISTRATION: i64 = 101;
-const BROKER_ID_NOT_REGISTERED: i64 = 102;
-const INCONSISTENT_CLUSTER_ID: i64 = 104;
-const INVALID_REGISTRATION: i64 = 119;
+const UNKNOWN_SERVER_ERROR: i64 = names::code("UNKNOWN_SERVER_ERROR");
+const NONE: i64 = names::code("NONE");
+const REQUEST_TIMED_OUT: i64 = names::code("REQUEST_TIMED_OUT");
+const CLUSTER_AUTHORIZATION_FAILED: i64 = names::code("CLUSTER_AUTHORIZATION_FAILED");
+const UNSUPPORTED_VERSION: i64 = names::code("UNSUPPORTED_VERSION");
+const NOT_CONTROLLER: i64 = names::code("NOT_CONTROLLER");
+const DUPLICATE_BROKER_REGISTRATION: i64 = names::code("DUPLICATE_BROKER_REGISTRATION");
+const BROKER_ID_NOT_REGISTERED: i64 = names::code("BROKER_ID_NOT_REGISTERED");
+const INCONSISTENT_CLUSTER_ID: i64 = names::code("INCONSISTENT_CLUSTER_ID");
+const INVALID_REGISTRATION: i64 = names::code("INVALID_REGISTRATION");
 
 /// Codes that have a rule of their own.
 const EXPLAINED: [i64; 10] = [
@@ -205,10 +206,6 @@ fn refused(case: &Case, report: &mut Report, code: i64, why: fn(&Case, Option<(P
         let cause = why(case, waiting);
         report.find(cause.text, place, cause.evidence, cause.arguments);
     }
-}
-
-fn number(text: Text) -> i64 {
-    text.0.into()
 }
 
 /// The broker whose registration is answered.
