@@ -31,7 +31,7 @@ or run ./install.sh, which does it. (The decoder alone builds without it: cargo 
         |proto_tree_add_(item|int|uint|uint_format_value|int64|string|boolean|time|guid_format|none_format|protocol_format)\
         |proto_item_(add_subtree|append_text)\
         |proto_tree_add_expert_format|expert_add_info(_format)?\
-        |col_(clear|append_str|set_str)|init_srt_table(_row)?|add_srt_table_data|kraft_.*";
+        |col_(add_str|append_str|set_str)|init_srt_table(_row)?|add_srt_table_data|kraft_.*";
     const VARIABLES: &str = "WIRESHARK_VERSION_(MAJOR|MINOR)|ENC_NA|COL_(PROTOCOL|INFO)\
         |PI_(MALFORMED|PROTOCOL|UNDECODED|REQUEST_CODE|RESPONSE_CODE|SEQUENCE|CHAT|NOTE|WARN|ERROR)|proto_kraft\
         |MN_(INCREASE|SET|SET_FLAGS)|TAP_PACKET_(DONT_REDRAW|REDRAW)";

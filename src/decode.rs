@@ -25,9 +25,10 @@ pub struct Stopped;
 /// then names the place ([`Tape::stop`]), and a note on it says what is wrong unless only the capture ends there.
 pub fn decode(message: &'static Message, version: i16, reader: &mut Reader, tape: &mut Tape) -> Result<(), Stopped> {
     let flexible = message.flexible.has(version);
-    let mut walk = Walk { message: message.id, version, flexible, reader, tape };
+    let mut walk = Walk { message: message.id, version, flexible, reader: *reader, tape };
     let mark = walk.tape.open(message.field_id(0), walk.reader.pos(), 0, 0);
     let done = walk.structure(message.root.below(), 1);
+    *reader = walk.reader;
     tape.close(mark, reader.pos());
     done
 }
@@ -44,7 +45,8 @@ struct Walk<'w, 'a> {
     message: u16,
     version: i16,
     flexible: bool,
-    reader: &'w mut Reader<'a>,
+    /// A copy, which stays in reach; the caller's is brought up to it in the end.
+    reader: Reader<'a>,
     tape: &'w mut Tape,
 }
 
@@ -58,10 +60,23 @@ impl Walk<'_, '_> {
             }
             ord += field.span();
         }
-        if self.flexible { self.tagged_fields(fields, first) } else { Ok(()) }
+        if self.flexible { self.section(fields, first) } else { Ok(()) }
     }
 
-    #[inline]
+    /// The tagged field section of a struct, which as a rule is empty.
+    #[inline(always)]
+    fn section(&mut self, fields: &'static [Field], first: u16) -> Result<(), Stopped> {
+        let at = self.reader.pos();
+        match self.reader.next_is(0) {
+            true => {
+                self.tape.empty(header::TAGGED_FIELDS, at, 1);
+                Ok(())
+            }
+            false => self.tagged_fields(fields, first),
+        }
+    }
+
+    #[inline(always)]
     fn value(&mut self, field: &'static Field, ord: u16) -> Result<(), Stopped> {
         let id = FieldId { message: self.message, ord };
         match field.kind {
@@ -83,7 +98,7 @@ impl Walk<'_, '_> {
             Kind::Rest => self.rest(id),
             Kind::Array(element) => self.array(id, field, element),
             Kind::Struct(fields) => self.element(id, fields, 0),
-            Kind::Tags => self.tagged_fields(&[], ord),
+            Kind::Tags => self.section(&[], ord),
         }
     }
 
@@ -105,6 +120,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn string(&mut self, id: FieldId, field: &Field) -> Result<(), Stopped> {
         let at = self.reader.pos();
         let (len, prefix) = match self.length(id, field)? {
@@ -114,11 +130,8 @@ impl Walk<'_, '_> {
         match self.reader.bytes(u64::from(len)) {
             Ok(text) => {
                 self.tape.leaf(id, at, u32::from(prefix) + len, Value::Text { prefix });
-                if len > MAX_STRING {
-                    self.tape.note(id, at, u32::from(prefix), Fault::StringTooLong { len });
-                }
-                if !text.is_ascii() && std::str::from_utf8(text).is_err() {
-                    self.tape.note(id, at + u32::from(prefix), len, Fault::InvalidUtf8);
+                if len > MAX_STRING || !text.is_ascii() {
+                    self.odd_text(id, at, prefix, text);
                 }
                 Ok(())
             }
@@ -128,6 +141,18 @@ impl Walk<'_, '_> {
                 let halt = self.reader.halt(u64::from(prefix) + u64::from(len));
                 self.stop(id, halt)
             }
+        }
+    }
+
+    /// What is to be said of a text that is long, or not plain.
+    #[cold]
+    fn odd_text(&mut self, id: FieldId, at: u32, prefix: u8, text: &[u8]) {
+        let (prefix, len) = (u32::from(prefix), text.len() as u32);
+        if len > MAX_STRING {
+            self.tape.note(id, at, prefix, Fault::StringTooLong { len });
+        }
+        if std::str::from_utf8(text).is_err() {
+            self.tape.note(id, at + prefix, len, Fault::InvalidUtf8);
         }
     }
 
@@ -166,6 +191,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
+    #[inline(always)]
     fn element(&mut self, id: FieldId, fields: &'static [Field], index: u32) -> Result<(), Stopped> {
         let mark = self.tape.open(id, self.reader.pos(), 0, index);
         let done = self.structure(fields, id.ord + 1);
@@ -179,10 +205,6 @@ impl Walk<'_, '_> {
         let (id, at) = (header::TAGGED_FIELDS, self.reader.pos());
         let count = self.varint(id)?;
         let mark = self.tape.open(id, at, (self.reader.pos() - at) as u8, count);
-        if count == 0 {
-            self.tape.close(mark, self.reader.pos());
-            return Ok(());
-        }
         let done = self.each_tagged_field(fields, first, count);
         self.tape.close(mark, self.reader.pos());
         done
@@ -238,10 +260,13 @@ impl Walk<'_, '_> {
     }
 
     /// The length of a string, or the count of an array.
-    #[inline]
+    #[inline(always)]
     fn length(&mut self, id: FieldId, field: &Field) -> Result<Length, Stopped> {
         if self.flexible && !field.classic {
             let at = self.reader.pos();
+            if let Some(value) = self.reader.short_varint() {
+                return Ok(value.checked_sub(1).map_or(Length::Null(1), |len| Length::Of(len, 1)));
+            }
             let value = self.varint(id)?;
             let prefix = (self.reader.pos() - at) as u8;
             // Kafka computes in 32 signed bits, and reads every negative length as null.
@@ -270,6 +295,7 @@ impl Walk<'_, '_> {
     }
 
     /// A null. Kafka gives up on the message where null is not allowed, but its bytes leave no doubt about what follows.
+    #[inline(never)]
     fn null(&mut self, id: FieldId, field: &Field, at: u32, prefix: u8) -> Result<(), Stopped> {
         self.tape.leaf(id, at, u32::from(prefix), Value::Null);
         if !field.nullable.has(self.version) {
@@ -285,8 +311,16 @@ impl Walk<'_, '_> {
         Ok(value)
     }
 
-    #[inline]
+    #[inline(always)]
     fn varint(&mut self, id: FieldId) -> Result<u32, Stopped> {
+        match self.reader.short_varint() {
+            Some(value) => Ok(value),
+            None => self.long_varint(id),
+        }
+    }
+
+    #[inline(never)]
+    fn long_varint(&mut self, id: FieldId) -> Result<u32, Stopped> {
         match self.reader.varint() {
             Ok(varint) => {
                 if let Some(oddity) = varint.oddity {
@@ -322,7 +356,7 @@ impl Walk<'_, '_> {
         self.tape.stopped(at, why);
         if let Halt::Fault(fault) = why {
             self.tape.note(id, at, self.reader.left(), fault);
-            undecoded(self.reader, self.tape);
+            undecoded(&mut self.reader, self.tape);
         }
         Err(Stopped)
     }

@@ -1,8 +1,6 @@
 //! One PDU from bytes to meaning: header, API and version, body, pairing. The only way in: what Wireshark shows and what the
 //! offline tests check come from the same function and the same tape.
 
-use std::fmt::Write;
-
 use crate::decode::{Stopped, decode, undecoded};
 use crate::findings;
 use crate::pairing::{ConnectionId, Heading, History, Nature, PduId, Sighting};
@@ -11,7 +9,7 @@ use crate::register::Address;
 use crate::rule::{Case, Facts};
 use crate::schema::{Api, Direction, Message, api, header, names};
 use crate::tape::{Event, Firsts, Tape, Value, View};
-use crate::wire::{Fault, Halt, Reader};
+use crate::wire::{Fault, Halt, Reader, write_number};
 
 /// One PDU and where it was found.
 #[derive(Clone, Copy, Debug)]
@@ -98,9 +96,10 @@ pub fn dissect(pdu: &Pdu, look: Look, history: &mut History, tape: &mut Tape) ->
 /// Lets the rules of the message look at it, and the register learn from it.
 fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
     let (Some(message), Some(id)) = (summary.body, summary.id) else { return };
-    let firsts = Firsts::of(tape.events(), message.id);
+    let view = View::new(tape.events(), pdu.captured, message.id);
+    let firsts = Firsts::of(&view);
     let facts = Facts {
-        message: View::new(tape.events(), pdu.captured, message.id).indexed(&firsts),
+        message: view.indexed(&firsts),
         version: summary.body_version,
         id,
         sighting: pdu.sighting,
@@ -123,7 +122,7 @@ fn consider(summary: &Summary, pdu: &Pdu, history: &mut History, tape: &Tape) {
 
 /// The broker that a request names.
 fn broker_named(message: &Message, facts: &Facts) -> Option<i32> {
-    facts.message.int(message.top_level("BrokerId")?)?.try_into().ok()
+    facts.message.int(message.broker_id?)?.try_into().ok()
 }
 
 /// The place of a PDU in its conversation: its number, which way it goes, its API key and version, its partner.
@@ -313,11 +312,18 @@ impl Summary {
     }
 
     fn write_message_info(&self, pdu: &[u8], tape: &Tape, out: &mut String) {
-        let _ = match (self.api, self.api_name()) {
-            (Some((_, version)), Some(name)) => write!(out, "{name} v{version} "),
-            (Some((key, version)), None) => write!(out, "API key {key} v{version} "),
-            (None, _) => Ok(()),
-        };
+        if let Some((key, version)) = self.api {
+            match self.api_name() {
+                Some(name) => out.push_str(name),
+                None => {
+                    out.push_str("API key ");
+                    write_number(key, out);
+                }
+            }
+            out.push_str(" v");
+            write_number(version, out);
+            out.push(' ');
+        }
         out.push_str(match self.direction {
             Direction::Request => "Request",
             Direction::Response => "Response",
@@ -328,7 +334,7 @@ impl Summary {
         if let Some((body, info)) = self.body.and_then(|body| Some((body, body.root.label?))) {
             info(&View::new(tape.events(), pdu, body.id), out);
         }
-        if tape.events().iter().any(|event| matches!(event, Event::Note { fault: Fault::FrameLength { .. }, .. })) {
+        if tape.notes().any(|event| matches!(event, Event::Note { fault: Fault::FrameLength { .. }, .. })) {
             out.push_str(", framing lost");
         }
     }

@@ -76,7 +76,7 @@ impl Printer<'_> {
 
     fn node(&mut self, node: &[Event], index: Option<u32>) {
         match node[0] {
-            Event::Open { field: id, at, len, prefix, count } => {
+            Event::Open { field: id, at, len, prefix, count, .. } => {
                 let Some(field) = schema::field(id) else { return };
                 self.enter(id);
                 self.line(&self.open_text(id, field, count), at, len, &self.open_about(id, field));

@@ -63,8 +63,10 @@ impl Finding {
                 Ok(())
             }
             "uuid" => {
-                let id = bytes().first_chunk().copied().unwrap_or_default();
-                write!(out, "{}", String::from_utf8_lossy(&wire::kafka_uuid(id)))
+                let [high, low, _] = self.arguments;
+                let id = (u128::from(high as u64) << 64 | u128::from(low as u64)).to_be_bytes();
+                out.extend(wire::kafka_uuid(id).map(char::from));
+                Ok(())
             }
             "range" => write!(out, "{}-{}", unpack(value).0, unpack(value).1),
             "seconds" => write!(out, "{:.3} s", value as f64 / 1e9),
@@ -78,7 +80,7 @@ impl Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::register::pack;
+    use crate::register::{pack, with_id};
     use crate::rule::{Evidence, Group, Rule, Severity};
     use crate::tape::Place;
 
@@ -91,7 +93,6 @@ mod tests {
     fn texts_name_their_arguments_and_the_evidence() {
         let register = Register::default();
         let name = i64::from(register.text(b"metadata.version").0);
-        let id = i64::from(register.text(&[0; 16]).0);
         let arguments = [name, pack(1, 14), 21];
         let place = Place::WHOLE;
         let finding = Finding { pdu: PduId(1), message: 0, check: 0, text: 0, place, evidence: None, arguments };
@@ -104,11 +105,10 @@ mod tests {
             text(&finding, &["{0:text} {1:range} does not hold {2}{2:release}, see frame {frame}"]),
             "metadata.version 1-14 does not hold 21 (3.9-IV0), see frame 12"
         );
-        let finding = Finding { arguments: [id, 2_500_000_000, 101], ..finding };
-        assert_eq!(
-            text(&finding, &["{0:uuid}, {1:seconds}, {2:error}"]),
-            "AAAAAAAAAAAAAAAAAAAAAA, 2.500 s, DUPLICATE_BROKER_REGISTRATION"
-        );
+        let finding = Finding { arguments: with_id([0xff; 16], 3), ..finding };
+        assert_eq!(text(&finding, &["{0:uuid} of broker {2}"]), "_____________________w of broker 3");
+        let finding = Finding { arguments: [2_500_000_000, 101, 0], ..finding };
+        assert_eq!(text(&finding, &["{0:seconds}, {1:error}"]), "2.500 s, DUPLICATE_BROKER_REGISTRATION");
     }
 
     #[test]

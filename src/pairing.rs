@@ -5,7 +5,7 @@
 //!
 //! A PDU is recorded once, on the first pass over the capture; every later look at it goes by its [`PduId`].
 
-use std::collections::HashMap;
+use foldhash::HashMap;
 
 use crate::framing::{Flow, Segment};
 pub use crate::pdu::{ConnectionId, PduId, Sighting};
@@ -88,6 +88,8 @@ struct Connection {
 pub struct History {
     connections: Vec<Connection>,
     records: Vec<Record>,
+    /// The first PDU of each frame.
+    firsts: Vec<PduId>,
     /// The first brokers that requests name, and the place of each.
     named: Vec<i32>,
     named_places: HashMap<i32, u16>,
@@ -154,9 +156,37 @@ impl History {
         self.unanswered.contains_key(&(connection, correlation_id))
     }
 
+    /// The number that the next PDU is recorded under.
+    pub fn next_id(&self) -> PduId {
+        PduId(self.records.len() as u32)
+    }
+
+    /// On the first pass: the PDUs that are recorded from now on are of another frame than those before.
+    pub fn begin_frame(&mut self) {
+        self.firsts.push(self.next_id());
+    }
+
+    /// The first PDU of a frame. Of several frames with this number it is that of the last: a frame that Wireshark's read
+    /// filter rejects leaves its number to the next.
+    pub fn first_of_frame(&self, frame: u32) -> Option<PduId> {
+        let frame_of = |first: &PduId| self.records.get(first.0 as usize).map_or(u32::MAX, |record| record.frame);
+        let behind = self.firsts.partition_point(|first| frame_of(first) <= frame);
+        self.firsts.get(behind.checked_sub(1)?).copied().filter(|first| frame_of(first) == frame)
+    }
+
+    /// Records what could not be dissected under this number, unless it is recorded, so that what comes after it in its
+    /// frame has its place. It is no stray: what follows in its segment is read.
+    pub fn stand_in(&mut self, id: PduId, connection: ConnectionId, sighting: Sighting) {
+        if self.next_id() == id {
+            let heading =
+                Heading { direction: Direction::Request, correlation_id: None, api: None, nature: Nature::Message };
+            self.record(connection, sighting, heading);
+        }
+    }
+
     /// Records a PDU and pairs it: a request waits for its answer, a response finds its request.
     pub fn record(&mut self, connection: ConnectionId, sighting: Sighting, heading: Heading) -> PduId {
-        let id = PduId(self.records.len() as u32);
+        let id = self.next_id();
         let (key, version) = heading.api.unwrap_or((-1, -1));
         let mut record = Record {
             time_ns: sighting.time_ns,

@@ -5,8 +5,9 @@
 //! waits for its answer, all of them up to a limit. Beyond a limit nothing more is remembered, and nothing is said.
 
 use std::cell::RefCell;
-use std::collections::HashMap;
 use std::rc::Rc;
+
+use foldhash::{HashMap, HashMapExt};
 
 use crate::pdu::{ConnectionId, PduId};
 
@@ -22,7 +23,7 @@ const MAX_TEXT: usize = 256;
 /// Log directories, features and suspicions of one registration that are remembered.
 const MAX_PARTS: usize = 64;
 
-/// A text or UUID that the register remembers, by number.
+/// A text that the register remembers, by number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Text(pub u32);
 
@@ -34,6 +35,12 @@ impl Text {
 /// A text as an argument of a finding.
 pub fn number(text: Text) -> i64 {
     text.0.into()
+}
+
+/// Arguments of a finding of which the first two are a UUID.
+pub fn with_id(id: [u8; 16], third: i64) -> [i64; 3] {
+    let id = u128::from_be_bytes(id);
+    [(id >> 64) as i64, id as i64, third]
 }
 
 /// The end of a connection that an address belongs to; only good for telling addresses apart.
@@ -152,19 +159,19 @@ pub enum Suspicion {
     /// A reserved directory id.
     ReservedDirectory {
         /// The id.
-        id: Text,
+        id: [u8; 16],
     },
     /// A directory id that is there twice.
     DuplicateDirectory {
         /// The id.
-        id: Text,
+        id: [u8; 16],
     },
     /// A directory that belongs to another broker.
     ForeignDirectory {
         /// The id.
-        id: Text,
+        id: [u8; 16],
         /// Whose it is.
-        owner: i64,
+        owner: i32,
         /// The registration that says so.
         seen: PduId,
     },
@@ -239,13 +246,15 @@ struct Texts {
     numbers: HashMap<Rc<[u8]>, Text>,
 }
 
+type Brokers = HashMap<(Text, i32), Broker>;
+
 /// See the module.
 #[derive(Debug)]
 pub struct Register {
     /// How long a broker may be silent before its session ends, in nanoseconds (`broker.session.timeout.ms`).
     pub session_timeout_ns: i64,
     texts: RefCell<Texts>,
-    brokers: HashMap<(Text, i32), Broker>,
+    brokers: Brokers,
     clusters: HashMap<Text, Cluster>,
     sessions: HashMap<ConnectionId, Session>,
     waiting: HashMap<PduId, Waiting>,
@@ -302,11 +311,15 @@ impl Register {
 
     /// A broker to note something of.
     pub fn broker_mut(&mut self, cluster: Text, id: i32) -> Option<&mut Broker> {
-        let is_new = || !self.brokers.contains_key(&(cluster, id));
-        if cluster == Text::FORGOTTEN || (self.brokers.len() >= MAX_BROKERS && is_new()) {
+        Register::entry(&mut self.brokers, cluster, id)
+    }
+
+    fn entry(brokers: &mut Brokers, cluster: Text, id: i32) -> Option<&mut Broker> {
+        let key = (cluster, id);
+        if cluster == Text::FORGOTTEN || (brokers.len() >= MAX_BROKERS && !brokers.contains_key(&key)) {
             return None;
         }
-        Some(self.brokers.entry((cluster, id)).or_default())
+        Some(brokers.entry(key).or_default())
     }
 
     /// What is known of a cluster.
@@ -375,19 +388,18 @@ impl Register {
         let Some(waiting) = self.waiting.remove(&request) else { return };
         let Some(epoch) = epoch else { return };
         let Waiting { cluster, broker: id, incarnation, address, rack, directories, .. } = waiting;
-        let Some(broker) = self.broker_mut(cluster, id) else { return };
+        let Some(broker) = Register::entry(&mut self.brokers, cluster, id) else { return };
         broker.accepted = Some(Accepted { request, response, incarnation, epoch, address });
         (broker.fenced, broker.fenced_said) = (None, false);
         (broker.shutting_down, broker.shutting_down_said) = (None, false);
         if let Some(last) = broker.last.as_mut().filter(|last| last.request == request) {
             (last.accepted, last.tries) = (true, 0);
         }
-        let given_up = std::mem::replace(&mut broker.directories, directories.clone());
+        let before = std::mem::replace(&mut broker.directories, directories);
         let cluster_known = self.clusters.entry(cluster).or_default();
-        for directory in given_up {
-            // What it still has comes back below.
-            if cluster_known.directories.get(&directory).is_some_and(|(owner, _)| *owner == id) {
-                cluster_known.directories.remove(&directory);
+        for given_up in before.iter().filter(|directory| !broker.directories.contains(directory)) {
+            if cluster_known.directories.get(given_up).is_some_and(|(owner, _)| *owner == id) {
+                cluster_known.directories.remove(given_up);
             }
         }
         cluster_known.accepted = Some((id, request));
@@ -395,7 +407,8 @@ impl Register {
             cluster_known.with_rack = Some((id, request));
         }
         if cluster_known.directories.len() < MAX_BROKERS {
-            cluster_known.directories.extend(directories.into_iter().map(|directory| (directory, (id, request))));
+            let owned = broker.directories.iter().map(|directory| (*directory, (id, request)));
+            cluster_known.directories.extend(owned);
         }
         self.newest = Some((cluster, id, request));
     }

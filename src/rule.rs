@@ -63,8 +63,8 @@ pub struct Check {
     /// Its name, how much it should worry the reader, what it is about.
     pub rule: Rule,
     /// What it says; [`Finding::text`] picks one. `{frame}` is the frame of the evidence, `{0}` to `{2}` are the arguments:
-    /// as a number, or `{0:text}`, `{0:uuid}` (of the register), `{0:range}` (two packed numbers), `{0:seconds}` (from
-    /// nanoseconds), `{0:release}` (of a metadata.version level, in brackets, empty for 0), `{0:error}`.
+    /// as a number, or `{0:text}` (of the register), `{0:range}` (two packed numbers), `{0:seconds}` (from nanoseconds),
+    /// `{0:release}` (of a metadata.version level, in brackets, empty for 0), `{0:error}`; `{0:uuid}` takes two, 0 and 1.
     pub texts: &'static [&'static str],
     /// Which frame its evidence is.
     pub evidence: Evidence,

@@ -53,6 +53,8 @@ pub enum Event {
         prefix: u8,
         /// Elements announced by an array or section; the index of a struct in its array.
         count: u32,
+        /// Events up to its end, both ends included.
+        events: u32,
     },
     /// A value.
     Leaf {
@@ -101,6 +103,8 @@ pub struct Tape {
 
 /// Remarks of one PDU that are taken down; nobody would read more, and each is several items in Wireshark's tree.
 const MAX_NOTES: usize = 1000;
+/// Remarks up to which errors are taken down.
+const MAX_ERRORS: usize = 10_000;
 
 /// Names an open event, so that it can be closed.
 #[derive(Debug)]
@@ -124,6 +128,12 @@ impl Tape {
         &self.events
     }
 
+    /// The remarks among them, which most messages have none of.
+    pub fn notes(&self) -> impl Iterator<Item = &Event> {
+        let events: &[Event] = if self.notes > 0 { &self.events } else { &[] };
+        events.iter().filter(|event| matches!(event, Event::Note { .. }))
+    }
+
     /// Where decoding stopped early, if it did.
     pub fn stop(&self) -> Option<Stop> {
         self.stop
@@ -132,16 +142,25 @@ impl Tape {
     /// Appends the beginning of something whose end is not known yet.
     #[inline]
     pub fn open(&mut self, field: FieldId, at: u32, prefix: u8, count: u32) -> Mark {
-        self.events.push(Event::Open { field, at, len: u32::from(prefix), prefix, count });
+        self.events.push(Event::Open { field, at, len: u32::from(prefix), prefix, count, events: 1 });
         Mark(self.events.len() - 1)
     }
 
     /// Appends the end of what `mark` names, which lies at offset `end`.
     #[inline]
     pub fn close(&mut self, mark: Mark, end: u32) {
-        if let Some(Event::Open { at, len, .. }) = self.events.get_mut(mark.0) {
+        self.events.push(Event::Close);
+        let behind = self.events.len();
+        if let Some(Event::Open { at, len, events, .. }) = self.events.get_mut(mark.0) {
             *len = end - *at;
+            *events = (behind - mark.0) as u32;
         }
+    }
+
+    /// Appends something that nothing stands in, and that takes `prefix` bytes.
+    #[inline]
+    pub fn empty(&mut self, field: FieldId, at: u32, prefix: u8) {
+        self.events.push(Event::Open { field, at, len: u32::from(prefix), prefix, count: 0, events: 2 });
         self.events.push(Event::Close);
     }
 
@@ -151,9 +170,11 @@ impl Tape {
         self.events.push(Event::Leaf { field, at, len, value });
     }
 
-    /// Appends a remark. Of those that Kafka's reader passes over, only so many are taken down.
+    /// Appends a remark. Only so many are taken down, more of those that Kafka's reader gives up at, and in any case why
+    /// decoding has stopped.
     pub fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
-        if self.notes < MAX_NOTES || fault.rule().severity > Severity::Note {
+        let most = if fault.rule().severity > Severity::Note { MAX_ERRORS } else { MAX_NOTES };
+        if self.notes < most || self.stop.is_some() {
             self.notes += 1;
             self.events.push(Event::Note { field, at, len, fault });
         }
@@ -191,7 +212,7 @@ pub struct View<'a> {
     firsts: Option<&'a Firsts>,
 }
 
-/// Where in a tape the fields of a message stand first, so that a view need not search for them.
+/// Where in a tape the fields of a message stand, so that a view need not search for them.
 #[derive(Debug)]
 pub struct Firsts([u32; Firsts::FIELDS]);
 
@@ -199,25 +220,67 @@ impl Firsts {
     /// Fields of a message that are noted; what has a higher ordinal is searched for.
     const FIELDS: usize = 64;
 
-    /// Notes the fields of message number `message`.
-    pub fn of(events: &[Event], message: u16) -> Firsts {
+    /// Notes the fields of a message.
+    pub fn of(view: &View) -> Firsts {
         let mut firsts = [u32::MAX; Firsts::FIELDS];
-        for (i, event) in events.iter().enumerate() {
-            let (Event::Open { field, .. } | Event::Leaf { field, .. }) = *event else { continue };
-            if field.message == message {
-                if let Some(first) = firsts.get_mut(usize::from(field.ord)) {
-                    *first = (*first).min(i as u32);
-                }
+        for (at, ord) in view.members() {
+            if let Some(first) = firsts.get_mut(usize::from(ord)) {
+                *first = (*first).min(at as u32);
             }
         }
         Firsts(firsts)
     }
+}
 
-    /// The events from the first one of this field on.
-    fn from<'a>(&self, ord: u16, events: &'a [Event]) -> &'a [Event] {
-        match self.0.get(usize::from(ord)) {
-            Some(first) => events.get(*first as usize..).unwrap_or_default(),
-            None => events,
+/// The fields of a message or of a struct, as places among its events and ordinals: not what stands in its arrays and structs,
+/// which is stepped over, but those in its section of tagged fields.
+#[derive(Clone, Debug)]
+struct Members<'a> {
+    events: &'a [Event],
+    message: u16,
+    at: usize,
+}
+
+impl Iterator for Members<'_> {
+    type Item = (usize, u16);
+
+    fn next(&mut self) -> Option<(usize, u16)> {
+        loop {
+            let at = self.at;
+            let (field, step) = match *self.events.get(at)? {
+                // The struct itself.
+                Event::Open { .. } if at == 0 => (None, 1),
+                Event::Open { field, events, .. } if field.message == self.message && field.ord > 0 => {
+                    (Some(field), events as usize)
+                }
+                Event::Leaf { field, .. } if field.message == self.message => (Some(field), 1),
+                _ => (None, 1),
+            };
+            self.at += step;
+            if let Some(field) = field {
+                return Some((at, field.ord));
+            }
+        }
+    }
+}
+
+/// The elements of an array: the events of each.
+#[derive(Clone, Debug)]
+struct Elements<'a>(&'a [Event]);
+
+impl<'a> Iterator for Elements<'a> {
+    type Item = &'a [Event];
+
+    fn next(&mut self) -> Option<&'a [Event]> {
+        loop {
+            let (element, rest) = self.0.split_at_checked(match *self.0.first()? {
+                Event::Open { events, .. } => events as usize,
+                _ => 1,
+            })?;
+            self.0 = rest;
+            if !matches!(element, [Event::Close | Event::Note { .. }]) {
+                return Some(element);
+            }
         }
     }
 }
@@ -236,53 +299,80 @@ pub struct Found<'a> {
 impl<'a> View<'a> {
     /// The values of message number `message` among `events`, which were decoded from `pdu`.
     pub fn new(events: &'a [Event], pdu: &'a [u8], message: u16) -> View<'a> {
-        View { events, pdu, message, firsts: None }
+        View { events: body(events, message), pdu, message, firsts: None }
     }
 
-    /// The same, for a view that is asked for many fields. `firsts` are of the same events and message.
+    /// The same, for a view that is asked for many fields. `firsts` are its own.
     pub fn indexed(self, firsts: &'a Firsts) -> View<'a> {
         View { firsts: Some(firsts), ..self }
     }
 
-    /// The events from the first one of this field on.
-    fn from(&self, ord: u16) -> &'a [Event] {
-        self.firsts.map_or(self.events, |firsts| firsts.from(ord, self.events))
+    /// The events from the field on, if it is there.
+    #[inline]
+    fn from(&self, ord: u16) -> Option<&'a [Event]> {
+        let at = match self.firsts.and_then(|firsts| firsts.0.get(usize::from(ord))) {
+            Some(first) => *first as usize,
+            None => self.in_order(ord).or_else(|| self.search(ord))?,
+        };
+        self.events.get(at..)
     }
 
-    /// The first value of the field.
+    /// Where the field stands if all before it in its struct are there and are values.
+    #[inline]
+    fn in_order(&self, ord: u16) -> Option<usize> {
+        let Some(Event::Open { field: FieldId { ord: first, .. }, .. }) = self.events.first() else { return None };
+        let at = usize::from(ord.checked_sub(*first)?);
+        let (Event::Open { field, .. } | Event::Leaf { field, .. }) = *self.events.get(at)? else { return None };
+        (field == FieldId { message: self.message, ord }).then_some(at)
+    }
+
+    fn search(&self, ord: u16) -> Option<usize> {
+        Some(self.members().find(|(_, of)| *of == ord)?.0)
+    }
+
+    fn members(&self) -> Members<'a> {
+        Members { events: self.events, message: self.message, at: 0 }
+    }
+
+    /// The value of the field.
+    #[inline]
     pub fn find(&self, ord: u16) -> Option<Found<'a>> {
-        self.all(ord).next()
+        self.found(self.from(ord)?.first()?)
     }
 
-    /// All values of the field, in order.
-    pub fn all(&self, ord: u16) -> impl Iterator<Item = Found<'a>> + Clone {
-        let View { pdu, message, .. } = *self;
-        self.from(ord).iter().filter_map(move |event| match *event {
-            Event::Leaf { field, at, len, value } if field.ord == ord && field.message == message => {
-                Some(Found { at, bytes: pdu.get(at as usize..(at + len) as usize)?, value })
+    fn found(&self, event: &Event) -> Option<Found<'a>> {
+        match *event {
+            Event::Leaf { at, len, value, .. } => {
+                Some(Found { at, bytes: self.pdu.get(at as usize..(at + len) as usize)?, value })
             }
             _ => None,
-        })
+        }
     }
 
-    /// The structs that are elements of an array, by the ordinal of the element.
-    pub fn structs(&self, ord: u16) -> impl Iterator<Item = View<'a>> + Clone {
-        let (events, message) = (self.from(ord), self.message);
-        let is_one =
-            move |event: &Event| matches!(*event, Event::Open { field, .. } if field == FieldId { message, ord });
-        let starts = events.iter().enumerate().filter(move |(_, event)| is_one(event));
+    /// The elements of an array, by its ordinal.
+    fn elements(&self, ord: u16) -> Elements<'a> {
+        let array = self.from(ord).map(node).unwrap_or_default();
+        Elements(array.get(1..).unwrap_or_default())
+    }
+
+    /// The elements of an array of values, by the ordinal of the array.
+    pub fn values(&self, ord: u16) -> impl Iterator<Item = Found<'a>> + Clone + use<'a> {
+        let view = *self;
+        self.elements(ord).filter_map(move |element| view.found(element.first()?))
+    }
+
+    /// The elements of an array of structs, by the ordinal of the array.
+    pub fn structs(&self, ord: u16) -> impl Iterator<Item = View<'a>> + Clone + use<'a> {
         let view = View { firsts: None, ..*self };
-        starts.map(move |(start, _)| View { events: node(&events[start..]), ..view })
+        self.elements(ord).map(move |events| View { events, ..view })
     }
 
     /// The count of an array, by its ordinal, and where it stands.
     pub fn count(&self, ord: u16) -> Option<(u32, Place)> {
-        self.from(ord).iter().find_map(|event| match *event {
-            Event::Open { field, at, len, count, .. } if field.ord == ord && field.message == self.message => {
-                Some((count, Place { at, len }))
-            }
+        match *self.from(ord)?.first()? {
+            Event::Open { at, len, count, .. } => Some((count, Place { at, len })),
             _ => None,
-        })
+        }
     }
 
     /// Where the view as a whole stands.
@@ -294,21 +384,31 @@ impl<'a> View<'a> {
     }
 
     /// An integer.
+    #[inline]
     pub fn int(&self, ord: u16) -> Option<i64> {
-        self.find(ord)?.int()
+        match self.from(ord)?.first()? {
+            Event::Leaf { value: Value::Int(value), .. } => Some(*value),
+            _ => None,
+        }
     }
 
     /// A boolean.
     pub fn boolean(&self, ord: u16) -> Option<bool> {
-        match self.find(ord)?.value {
-            Value::Bool(byte) => Some(byte != 0),
+        match self.from(ord)?.first()? {
+            Event::Leaf { value: Value::Bool(byte), .. } => Some(*byte != 0),
             _ => None,
         }
     }
 
     /// The bytes of a text, without its length.
+    #[inline]
     pub fn text(&self, ord: u16) -> Option<&'a [u8]> {
-        self.find(ord)?.text()
+        match *self.from(ord)?.first()? {
+            Event::Leaf { at, len, value: Value::Text { prefix }, .. } => {
+                self.pdu.get((at + u32::from(prefix)) as usize..(at + len) as usize)
+            }
+            _ => None,
+        }
     }
 
     /// A UUID.
@@ -356,18 +456,24 @@ impl Place {
     pub const WHOLE: Place = Place { at: 0, len: 0 };
 }
 
-/// The events of the node that `events` begin with, both ends included.
-pub fn node(events: &[Event]) -> &[Event] {
-    let mut depth = 0u32;
-    for (i, event) in events.iter().enumerate() {
-        match event {
-            Event::Open { .. } => depth += 1,
-            Event::Close => depth = depth.saturating_sub(1),
-            _ => {}
+/// The events of a message among those of its PDU: behind those of its size prefix and its header.
+fn body(events: &[Event], message: u16) -> &[Event] {
+    let mut rest = events;
+    while let Some(Event::Open { field, .. }) = rest.first() {
+        if *field == (FieldId { message, ord: 0 }) {
+            return rest;
         }
-        if depth == 0 {
-            return &events[..=i];
-        }
+        rest = &rest[node(rest).len()..];
     }
     events
+}
+
+/// The events of the node that `events` begin with, both ends included.
+pub fn node(events: &[Event]) -> &[Event] {
+    let of_it = match events.first() {
+        Some(Event::Open { events, .. }) => *events as usize,
+        Some(_) => 1,
+        None => 0,
+    };
+    events.get(..of_it).unwrap_or(events)
 }

@@ -208,103 +208,130 @@ pub struct Varint {
 #[derive(Clone, Copy, Debug)]
 pub struct Reader<'a> {
     captured: &'a [u8],
-    pos: usize,
-    end: usize,
+    /// What can be read: captured, and before the end.
+    rest: &'a [u8],
+    pos: u32,
+    end: u32,
 }
 
 impl<'a> Reader<'a> {
     /// A reader at offset 0 of a PDU of which `captured` is there and `length` bytes were sent.
     pub fn new(captured: &'a [u8], length: u32) -> Reader<'a> {
-        let end = length as usize;
-        Reader { captured: &captured[..captured.len().min(end)], pos: 0, end }
+        let captured = &captured[..captured.len().min(length as usize)];
+        Reader { captured, rest: captured, pos: 0, end: length }
     }
 
     /// Offset of the next byte.
     #[inline]
     pub fn pos(&self) -> u32 {
-        self.pos as u32
+        self.pos
     }
 
     /// Bytes left in the frame (or in the tagged field that [`narrow`](Reader::narrow) set), captured or not.
     #[inline]
     pub fn left(&self) -> u32 {
-        (self.end - self.pos) as u32
+        self.end - self.pos
     }
 
     /// Bytes left that were captured.
     #[inline]
     pub fn captured_left(&self) -> u32 {
-        (self.captured.len().min(self.end).saturating_sub(self.pos)) as u32
+        self.rest.len() as u32
     }
 
     /// Goes back to an offset that was passed before.
-    #[inline]
     pub fn rewind(&mut self, pos: u32) {
-        debug_assert!(pos as usize <= self.pos);
-        self.pos = pos as usize;
+        debug_assert!(pos <= self.pos);
+        (self.pos, self.rest) = (pos, self.between(pos, self.end));
     }
 
     /// Lets the frame seem to end `size` bytes from here; gives the end to hand to [`widen`](Reader::widen) later.
     /// The caller has checked that `size` bytes are left.
-    pub fn narrow(&mut self, size: u32) -> usize {
+    pub fn narrow(&mut self, size: u32) -> u32 {
         debug_assert!(size <= self.left());
-        std::mem::replace(&mut self.end, self.pos + size as usize)
+        let end = self.pos + size;
+        self.rest = self.between(self.pos, end);
+        std::mem::replace(&mut self.end, end)
     }
 
     /// Undoes [`narrow`](Reader::narrow).
-    pub fn widen(&mut self, end: usize) {
-        self.end = end;
+    pub fn widen(&mut self, end: u32) {
+        (self.end, self.rest) = (end, self.between(self.pos, end));
+    }
+
+    /// The captured bytes between two offsets.
+    fn between(&self, from: u32, end: u32) -> &'a [u8] {
+        let end = self.captured.len().min(end as usize);
+        self.captured.get(from as usize..end).unwrap_or_default()
     }
 
     /// The next `N` bytes.
+    ///
+    /// # Errors
+    /// [`Halt`] where fewer are left.
     #[inline(always)]
     pub fn array<const N: usize>(&mut self) -> Result<[u8; N], Halt> {
-        let stop = self.pos + N;
-        match self.captured.get(self.pos..stop) {
-            Some(bytes) if stop <= self.end => {
-                self.pos = stop;
-                // The slice has N bytes, so the conversion cannot fail; unwrap_or keeps panics out of the hot path.
-                Ok(bytes.try_into().unwrap_or([0; N]))
+        match self.rest.split_first_chunk() {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                self.pos += N as u32;
+                Ok(*bytes)
             }
-            _ => Err(self.halt(N as u64)),
+            None => Err(self.halt(N as u64)),
         }
     }
 
     /// Moves past `len` bytes and gives them.
-    #[inline]
+    ///
+    /// # Errors
+    /// [`Halt`] where fewer are left.
+    #[inline(always)]
     pub fn bytes(&mut self, len: u64) -> Result<&'a [u8], Halt> {
-        if len > u64::from(self.captured_left()) {
-            return Err(self.halt(len));
-        }
-        let stop = self.pos + len as usize;
-        let bytes = &self.captured[self.pos..stop];
-        self.pos = stop;
-        Ok(bytes)
-    }
-
-    /// An unsigned varint (Kafka's `ByteUtils.readUnsignedVarint`).
-    #[inline]
-    pub fn varint(&mut self) -> Result<Varint, Halt> {
-        match self.captured.get(self.pos) {
-            Some(&byte) if byte < 0x80 && self.pos < self.end => {
-                self.pos += 1;
-                Ok(Varint { value: u32::from(byte), len: 1, oddity: None })
+        match usize::try_from(len).ok().and_then(|len| self.rest.split_at_checked(len)) {
+            Some((bytes, rest)) => {
+                self.rest = rest;
+                self.pos += len as u32;
+                Ok(bytes)
             }
-            _ => self.long_varint(),
+            None => Err(self.halt(len)),
         }
     }
 
-    fn long_varint(&mut self) -> Result<Varint, Halt> {
+    /// Moves past the next byte if it is this one.
+    #[inline(always)]
+    pub fn next_is(&mut self, byte: u8) -> bool {
+        let is_it = self.rest.first() == Some(&byte);
+        if is_it {
+            self.rest = &self.rest[1..];
+            self.pos += 1;
+        }
+        is_it
+    }
+
+    /// An unsigned varint (Kafka's `ByteUtils.readUnsignedVarint`) that takes one byte, as nearly all do.
+    #[inline(always)]
+    pub fn short_varint(&mut self) -> Option<u32> {
+        match self.rest {
+            [byte @ ..0x80, rest @ ..] => {
+                self.rest = rest;
+                self.pos += 1;
+                Some(u32::from(*byte))
+            }
+            _ => None,
+        }
+    }
+
+    /// An unsigned varint of any length.
+    ///
+    /// # Errors
+    /// [`Halt`] where it does not end, or not in time.
+    pub fn varint(&mut self) -> Result<Varint, Halt> {
         let mut value = 0u64;
-        for len in 1..=5u8 {
-            let at = self.pos + usize::from(len) - 1;
-            let byte = match self.captured.get(at) {
-                Some(&byte) if at < self.end => byte,
-                _ => return Err(self.halt(u64::from(len))),
-            };
+        for (len, byte) in (1..=5u8).zip(self.rest) {
             value |= u64::from(byte & 0x7f) << (7 * (len - 1));
-            if byte < 0x80 {
-                self.pos += usize::from(len);
+            if *byte < 0x80 {
+                self.rest = &self.rest[usize::from(len)..];
+                self.pos += u32::from(len);
                 let oddity = match byte {
                     0 if len > 1 => Some(Fault::PaddedVarint),
                     _ if value > u64::from(u32::MAX) => Some(Fault::VarintOverflow),
@@ -312,6 +339,9 @@ impl<'a> Reader<'a> {
                 };
                 return Ok(Varint { value: value as u32, len, oddity });
             }
+        }
+        if self.rest.len() < 5 {
+            return Err(self.halt(self.rest.len() as u64 + 1));
         }
         Err(Halt::Fault(Fault::VarintTooLong))
     }
@@ -330,6 +360,15 @@ impl<'a> Reader<'a> {
 /// Writes text from the wire for a person to read: what is not UTF-8 as U+FFFD, and control characters as their pictures
 /// (U+2400 and following), since a terminal would obey them.
 pub fn write_text(bytes: &[u8], out: &mut String) {
+    // All control characters are one of these bytes or begin with 0xc2.
+    let is_plain = |text: &&str| !text.bytes().any(|byte| matches!(byte, ..0x20 | 0x7f | 0xc2));
+    match std::str::from_utf8(bytes).ok().filter(is_plain) {
+        Some(text) => out.push_str(text),
+        None => write_odd_text(bytes, out),
+    }
+}
+
+fn write_odd_text(bytes: &[u8], out: &mut String) {
     for chunk in bytes.utf8_chunks() {
         if chunk.valid().contains(char::is_control) {
             out.extend(chunk.valid().chars().map(picture));
@@ -340,6 +379,11 @@ pub fn write_text(bytes: &[u8], out: &mut String) {
             out.push(char::REPLACEMENT_CHARACTER);
         }
     }
+}
+
+/// Writes a number.
+pub fn write_number(number: impl itoa::Integer, out: &mut String) {
+    out.push_str(itoa::Buffer::new().format(number));
 }
 
 /// What stands for a control character; every other character stands for itself.

@@ -152,7 +152,7 @@ fn begins(cut: &[Event], whole: &[Event], captured: u32) {
 /// An event without the length of something opened.
 fn lengthless(event: &Event) -> Event {
     match *event {
-        Event::Open { field, at, prefix, count, .. } => Event::Open { field, at, len: 0, prefix, count },
+        Event::Open { field, at, prefix, count, .. } => Event::Open { field, at, len: 0, prefix, count, events: 0 },
         other => other,
     }
 }

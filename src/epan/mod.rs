@@ -84,6 +84,20 @@ extern "C" fn kraft_connect() -> u32 {
     unsafe { state() }.history.connect().0 + 1
 }
 
+/// A frame is dissected for the first time.
+#[unsafe(no_mangle)]
+extern "C" fn kraft_frame_begins() {
+    // SAFETY: called by the shim while no other entry point runs.
+    unsafe { state() }.history.begin_frame();
+}
+
+/// The number of the first PDU of a frame that has been dissected before, plus 1; 0 if it is not known.
+#[unsafe(no_mangle)]
+extern "C" fn kraft_first_of_frame(frame: u32) -> u32 {
+    // SAFETY: called by the shim while no other entry point runs.
+    unsafe { state() }.history.first_of_frame(frame).map_or(0, |PduId(id)| id + 1)
+}
+
 /// Whether a connection that begins with this segment is Kafka's.
 #[unsafe(no_mangle)]
 extern "C" fn kraft_opens_connection(segment: *const sys::kraft_segment) -> c_int {
@@ -129,16 +143,20 @@ extern "C" fn kraft_decode(pdu: *mut sys::kraft_pdu) {
     let decoded = unsafe { pdu.view() };
     let look = pdu.look();
     let State { history, tape, .. } = state;
+    let id = history.next_id();
     history.register.session_timeout_ns = i64::from(pdu.session_timeout_ms) * 1_000_000;
     // A panic is a bug of ours, and costs this PDU only: what the history holds of it may be incomplete, never unsound.
     let summary = catch_unwind(AssertUnwindSafe(|| {
+        panic_if_asked(decoded.captured, b"panic at once");
         let summary = dissect(&decoded, look, history, tape);
         panic_if_asked(decoded.captured, b"panic in dissect");
         summary
     }))
     .ok();
-    if let Some(summary) = &summary {
-        pdu.tell(summary, &state.tape);
+    match &summary {
+        Some(summary) => pdu.tell(summary, &state.tape),
+        None if look == Look::First => state.history.stand_in(id, decoded.connection, decoded.sighting),
+        None => {}
     }
     state.summary = summary;
 }
@@ -183,7 +201,7 @@ impl sys::kraft_segment {
 
 impl sys::kraft_pdu {
     fn look(&self) -> Look {
-        match (self.first_pass != 0, self.id.checked_sub(1)) {
+        match (self.first_pass != 0, self.first_id.checked_sub(1)) {
             (true, _) => Look::First,
             (false, first) => Look::Again(first.map(|first| PduId(first + self.ordinal))),
         }
@@ -219,9 +237,6 @@ impl sys::kraft_pdu {
 
     /// Tells the shim what it needs to know of the result.
     fn tell(&mut self, summary: &Summary, tape: &Tape) {
-        if let Some(PduId(id)) = summary.id {
-            self.id = id + 1;
-        }
         self.is_request = (summary.direction == Direction::Request).into();
         if let (Some((key, version)), None, None) = (summary.api, summary.body, tape.stop()) {
             self.undecoded = 1;

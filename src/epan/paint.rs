@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_int};
 use std::fmt::Write;
 use std::ptr;
 
-use super::register::{GENERATED_API, Item, Registered, registered};
+use super::register::{Expert, GENERATED_API, Hf, Item, Registered, registered};
 use super::sys;
 use crate::dissect::{Pdu, Summary};
 use crate::findings;
@@ -30,8 +30,12 @@ struct Painter<'p> {
     /// What rules have found of this PDU.
     findings: &'p [Finding],
     text: &'p mut String,
-    /// Whether anybody reads what is said.
+    /// Whether somebody looks at all items. If not, some may be asked for by name.
+    visible: bool,
+    /// Whether somebody reads what is said.
     heard: bool,
+    /// The worst of what nobody reads, and its severity; up to this severity nobody needs to know of it.
+    unheard: (c_int, Option<Expert>),
     /// Whether another dissector shows the body.
     handed_over: bool,
     /// The tree that the next item goes to, and those above it.
@@ -64,7 +68,7 @@ pub unsafe fn paint(
     unsafe {
         let wanted = packet.is_wanted != 0;
         text.clear();
-        if wanted || !packet.columns.is_null() {
+        if packet.is_labelled != 0 || !packet.columns.is_null() {
             summary.write_info(pdu.captured, tape, text);
             text.push('\0');
         }
@@ -83,7 +87,9 @@ pub unsafe fn paint(
             history,
             findings: summary.id.map_or(&[], |id| findings::of(&history.findings, id)),
             text,
+            visible: packet.is_visible != 0,
             heard: packet.experts_heard != 0,
+            unheard: (packet.severity, None),
             handed_over: packet.handed_over != 0,
             trees,
             depth: 0,
@@ -94,9 +100,10 @@ pub unsafe fn paint(
             painter.conversation(summary);
             painter.links();
         } else {
-            painter.notes(tape.events());
+            painter.notes(tape);
         }
-        painter.whole(packet.tree);
+        painter.whole();
+        painter.tell_worst();
     }
 }
 
@@ -106,8 +113,8 @@ pub unsafe fn paint(
 /// As for [`paint`].
 pub unsafe fn paint_panic(packet: &sys::kraft_pdu) {
     let Some(registered) = registered() else { return };
-    let expert = ptr::from_ref::<sys::expert_field>(registered.internal_error).cast_mut();
-    // SAFETY: as the caller promises; epan only reads the expert field.
+    let expert = registered.internal_error().field();
+    // SAFETY: as the caller promises.
     unsafe {
         let length = packet.captured_length as c_int;
         sys::proto_tree_add_expert_format(
@@ -129,11 +136,11 @@ unsafe fn columns(columns: *mut sys::column_info, ordinal: u32, info: &str) {
     unsafe {
         sys::col_set_str(columns, sys::COL_PROTOCOL as c_int, c"KRaft".as_ptr());
         if ordinal == 0 {
-            sys::col_clear(columns, sys::COL_INFO as c_int);
+            sys::col_add_str(columns, sys::COL_INFO as c_int, info.as_ptr().cast());
         } else {
             sys::col_append_str(columns, sys::COL_INFO as c_int, c"; ".as_ptr());
+            sys::col_append_str(columns, sys::COL_INFO as c_int, info.as_ptr().cast());
         }
-        sys::col_append_str(columns, sys::COL_INFO as c_int, info.as_ptr().cast());
     }
 }
 
@@ -148,8 +155,11 @@ unsafe fn protocol_tree(
     unsafe {
         let length = pdu.captured.len() as c_int;
         let (proto, format) = (sys::proto_kraft, c"Kafka KRaft Control Plane, %s".as_ptr());
-        let item =
-            sys::proto_tree_add_protocol_format(packet.tree, proto, packet.tvb, 0, length, format, info.as_ptr());
+        let item = if packet.is_labelled != 0 {
+            sys::proto_tree_add_protocol_format(packet.tree, proto, packet.tvb, 0, length, format, info.as_ptr())
+        } else {
+            sys::proto_tree_add_item(packet.tree, proto, packet.tvb, 0, length, sys::ENC_NA)
+        };
         sys::proto_item_add_subtree(item, registered.ett)
     }
 }
@@ -173,8 +183,8 @@ impl Painter<'_> {
     }
 
     /// Without a tree only remarks are of interest.
-    unsafe fn notes(&mut self, events: &[Event]) {
-        for event in events {
+    unsafe fn notes(&mut self, tape: &Tape) {
+        for event in tape.notes() {
             if let Event::Note { field, at, len, fault } = *event {
                 // SAFETY: as the caller promises.
                 unsafe { self.note(field, at, len, fault) };
@@ -186,16 +196,23 @@ impl Painter<'_> {
         self.trees[self.depth]
     }
 
+    /// Whether somebody looks at this field.
+    #[inline]
+    fn shows(&self, hf: Hf) -> bool {
+        self.visible || hf.is_referenced()
+    }
+
     unsafe fn open(&mut self, field: FieldId, at: u32, len: u32, count: u32, events: &[Event]) {
         let registered = self.registered;
         let mut tree = self.tree();
         // A message itself has no item: its fields stand right below the protocol.
-        if let Some(item) = registered.item(field).filter(|item| item.hf >= 0) {
+        let item = registered.item(field).and_then(|item| Some((item, item.hf.filter(|hf| self.shows(*hf))?.id())));
+        if let Some((item, hf)) = item {
             // SAFETY: as the caller promises.
             unsafe {
                 let added = match item.kind {
-                    Kind::Struct(_) => self.structure(item, field, at, len, events),
-                    _ => self.count_of(item, at, len, count),
+                    Kind::Struct(_) => self.structure(item, hf, field, at, len, events),
+                    _ => self.count_of(item, hf, at, len, count),
                 };
                 tree = sys::proto_item_add_subtree(added, item.ett);
                 self.last = (Some(field), added);
@@ -207,8 +224,8 @@ impl Painter<'_> {
     }
 
     /// The number of elements of an array or a section, `2 directories` where that says more.
-    unsafe fn count_of(&self, item: &Item, at: u32, len: u32, count: u32) -> *mut sys::proto_item {
-        let (tree, hf, tvb, start, length) = (self.tree(), item.hf, self.tvb, at as c_int, len as c_int);
+    unsafe fn count_of(&self, item: &Item, hf: c_int, at: u32, len: u32, count: u32) -> *mut sys::proto_item {
+        let (tree, tvb, start, length) = (self.tree(), self.tvb, at as c_int, len as c_int);
         // SAFETY: as the caller promises; epan copies the text.
         unsafe {
             let Some((one, many)) = &item.unit else {
@@ -222,6 +239,7 @@ impl Painter<'_> {
     unsafe fn structure(
         &mut self,
         item: &Item,
+        hf: c_int,
         field: FieldId,
         at: u32,
         len: u32,
@@ -231,7 +249,7 @@ impl Painter<'_> {
         unsafe {
             let (tree, start, length) = (self.tree(), at as c_int, len as c_int);
             let Some(label) = item.label else {
-                return sys::proto_tree_add_item(tree, item.hf, self.tvb, start, length, sys::ENC_NA);
+                return sys::proto_tree_add_item(tree, hf, self.tvb, start, length, sys::ENC_NA);
             };
             self.text.clear();
             self.text.push_str(item.name);
@@ -239,14 +257,20 @@ impl Painter<'_> {
             label(&View::new(node(events), self.pdu, field.message), self.text);
             self.end_text();
             let text: *const c_char = self.text.as_ptr().cast();
-            sys::proto_tree_add_none_format(tree, item.hf, self.tvb, start, length, c"%s".as_ptr(), text)
+            sys::proto_tree_add_none_format(tree, hf, self.tvb, start, length, c"%s".as_ptr(), text)
         }
     }
 
     unsafe fn leaf(&mut self, field: FieldId, at: u32, len: u32, value: Value) {
         let registered = self.registered;
-        let Some(item) = registered.item(field) else { return };
-        let (tree, tvb, hf) = (self.tree(), self.tvb, item.hf);
+        let Some((item, hf)) = registered.item(field).and_then(|item| Some((item, item.hf?))) else { return };
+        let shown = if value == Value::Null { registered.null } else { hf };
+        // Below a UUID stands another field.
+        let below = value == Value::Uuid && self.shows(registered.uuid);
+        if !below && !self.shows(shown) {
+            return;
+        }
+        let (tree, tvb, hf) = (self.tree(), self.tvb, shown.id());
         let (start, length) = (at as c_int, len as c_int);
         // SAFETY: as the caller promises; the tape's ranges lie within the captured bytes.
         unsafe {
@@ -259,13 +283,13 @@ impl Painter<'_> {
                     _ => sys::proto_tree_add_uint(tree, hf, tvb, start, length, n as u32),
                 },
                 Value::Bool(byte) => sys::proto_tree_add_boolean(tree, hf, tvb, start, length, byte.into()),
-                Value::Uuid => self.uuid(item, at),
-                Value::Text { prefix } => self.string(item, at, len, prefix),
+                Value::Uuid => self.uuid(item, hf, at),
+                Value::Text { prefix } => self.string(hf, at, len, prefix),
                 Value::Bytes { .. } => sys::proto_tree_add_item(tree, hf, tvb, start, length, sys::ENC_NA),
                 Value::Null => {
                     let format = c"%s: null".as_ptr();
                     let name = item.c_name.as_ptr();
-                    sys::proto_tree_add_none_format(tree, registered.null, tvb, start, length, format, name)
+                    sys::proto_tree_add_none_format(tree, hf, tvb, start, length, format, name)
                 }
             };
             self.last = (Some(field), added);
@@ -275,35 +299,48 @@ impl Painter<'_> {
 
     /// What rules have found of this place, at its item.
     unsafe fn findings_at(&mut self, place: Place, item: *mut sys::proto_item) {
+        if !self.visible {
+            return;
+        }
         for finding in self.findings.iter().filter(|finding| finding.place == place) {
             // SAFETY: as the caller promises.
             unsafe { self.finding(finding, item) };
         }
     }
 
-    /// What rules have found of the PDU as a whole; without a tree, all that they have found.
-    unsafe fn whole(&mut self, tree: *mut sys::proto_tree) {
-        let item = if self.trees[0].is_null() { ptr::null_mut() } else { self.trees[0] };
-        for finding in
-            self.findings.iter().filter(|finding| tree.is_null() || item.is_null() || finding.place == Place::WHOLE)
-        {
+    /// What rules have found of the PDU as a whole; all that they have found where nobody looks at their places.
+    unsafe fn whole(&mut self) {
+        let anywhere = !self.visible;
+        for finding in self.findings.iter().filter(|finding| anywhere || finding.place == Place::WHOLE) {
             // SAFETY: as the caller promises; a tree is a node like an item.
-            unsafe { self.finding(finding, item) };
+            unsafe { self.finding(finding, self.trees[0]) };
         }
     }
 
-    /// Nobody reads what is said, but Wireshark's window still shows how bad the worst of it is.
-    unsafe fn count(&self, expert: *mut sys::expert_field) {
-        // SAFETY: as the caller promises.
-        unsafe { sys::expert_add_info(self.pinfo, ptr::null_mut(), expert) };
+    /// Whether somebody reads what is said under this name. If not, it may still be the worst of this PDU.
+    fn hears(&mut self, expert: Expert) -> bool {
+        if self.heard || self.shows(expert.hf()) {
+            return true;
+        }
+        if expert.severity() > self.unheard.0 {
+            self.unheard = (expert.severity(), Some(expert));
+        }
+        false
+    }
+
+    /// Nobody reads what is said, but Wireshark still shows how bad the worst of it is.
+    unsafe fn tell_worst(&self) {
+        if let (_, Some(expert)) = self.unheard {
+            // SAFETY: as the caller promises.
+            unsafe { sys::expert_add_info(self.pinfo, ptr::null_mut(), expert.field()) };
+        }
     }
 
     /// A finding with its evidence, which can be followed by a click.
     unsafe fn finding(&mut self, finding: &Finding, item: *mut sys::proto_item) {
         let Some((check, expert)) = finding.check().zip(self.registered.check(finding)) else { return };
-        if !self.heard {
-            // SAFETY: as the caller promises.
-            return unsafe { self.count(expert) };
+        if !self.hears(expert) {
+            return;
         }
         let evidence = finding.evidence.and_then(|id| self.history.sighting(id)).map(|sighting| sighting.frame);
         self.text.clear();
@@ -311,10 +348,20 @@ impl Painter<'_> {
         self.end_text();
         // SAFETY: as the caller promises; epan copies the text.
         unsafe {
-            sys::expert_add_info_format(self.pinfo, item, expert, c"%s".as_ptr(), self.text.as_ptr());
+            sys::expert_add_info_format(self.pinfo, item, expert.field(), c"%s".as_ptr(), self.text.as_ptr());
             // Links to other messages of the broker stand with those of the conversation.
             if let (Evidence::Cause, Some(frame), false) = (check.evidence, evidence, item.is_null()) {
-                generated(sys::proto_tree_add_uint(item, self.registered.evidence, self.tvb, 0, 0, frame));
+                self.frame_number(item, self.registered.evidence, frame);
+            }
+        }
+    }
+
+    /// A link to another frame.
+    unsafe fn frame_number(&self, tree: *mut sys::proto_tree, hf: Hf, frame: u32) {
+        // SAFETY: as the caller promises.
+        unsafe {
+            if self.shows(hf) {
+                generated(sys::proto_tree_add_uint(tree, hf.id(), self.tvb, 0, 0, frame));
             }
         }
     }
@@ -329,35 +376,55 @@ impl Painter<'_> {
             };
             if let Some(seen) = finding.evidence.and_then(|id| self.history.sighting(id)) {
                 // SAFETY: as the caller promises.
-                unsafe { generated(sys::proto_tree_add_uint(self.trees[0], link, self.tvb, 0, 0, seen.frame)) };
+                unsafe { self.frame_number(self.trees[0], link, seen.frame) };
             }
         }
     }
 
-    unsafe fn string(&mut self, item: &Item, at: u32, len: u32, prefix: u8) -> *mut sys::proto_item {
+    unsafe fn string(&mut self, hf: c_int, at: u32, len: u32, prefix: u8) -> *mut sys::proto_item {
         let bytes = self.pdu.get(at as usize + usize::from(prefix)..(at + len) as usize).unwrap_or_default();
         self.text.clear();
-        for chunk in bytes.utf8_chunks() {
-            self.text.push_str(chunk.valid());
-            if !chunk.invalid().is_empty() {
-                self.text.push(char::REPLACEMENT_CHARACTER);
-            }
+        match std::str::from_utf8(bytes) {
+            Ok(text) => self.text.push_str(text),
+            Err(_) => self.text.push_str(&String::from_utf8_lossy(bytes)),
         }
         self.end_text();
         // SAFETY: as the caller promises.
         unsafe {
             let text = self.text.as_ptr().cast();
-            sys::proto_tree_add_string(self.tree(), item.hf, self.tvb, at as c_int, len as c_int, text)
+            sys::proto_tree_add_string(self.tree(), hf, self.tvb, at as c_int, len as c_int, text)
         }
     }
 
     /// A UUID: RFC 4122 is its value, Kafka's own text stands behind it and, for filters, below it.
-    unsafe fn uuid(&mut self, item: &Item, at: u32) -> *mut sys::proto_item {
-        let Some(&id) = self.pdu.get(at as usize..).and_then(|bytes| bytes.first_chunk()) else {
-            return ptr::null_mut();
-        };
+    unsafe fn uuid(&mut self, item: &Item, hf: c_int, at: u32) -> *mut sys::proto_item {
+        let (mut added, mut below) = (self.tree(), self.tree());
+        let Some(&id) = self.pdu.get(at as usize..).and_then(|bytes| bytes.first_chunk()) else { return added };
         let mut kafka = [0; 23];
         kafka[..22].copy_from_slice(&wire::kafka_uuid(id));
+        // SAFETY: as the caller promises; the text ends with NUL.
+        unsafe {
+            if item.hf.is_some_and(|hf| self.shows(hf)) {
+                added = self.rfc4122(item, hf, at, id, &kafka);
+                below = sys::proto_item_add_subtree(added, item.ett);
+            }
+            let (text, of_text) = (kafka.as_ptr().cast(), self.registered.uuid);
+            if self.shows(of_text) {
+                generated(sys::proto_tree_add_string(below, of_text.id(), self.tvb, at as c_int, 0, text));
+            }
+        }
+        added
+    }
+
+    /// The item of a UUID itself.
+    unsafe fn rfc4122(
+        &mut self,
+        item: &Item,
+        hf: c_int,
+        at: u32,
+        id: [u8; 16],
+        kafka: &[u8; 23],
+    ) -> *mut sys::proto_item {
         let mut rfc4122 = [0; 37];
         rfc4122[..36].copy_from_slice(&wire::rfc4122(id));
         let reserved = if item.names == Names::DirectoryIds { names::reserved_directory(id) } else { None };
@@ -366,17 +433,14 @@ impl Painter<'_> {
             let (tree, tvb, start, value) = (self.tree(), self.tvb, at as c_int, guid(id));
             let (name, rfc4122) = (item.c_name.as_ptr(), rfc4122.as_ptr());
             let format = c"%s: %s (%s)".as_ptr();
-            let text: *const c_char = kafka.as_ptr().cast();
-            let added =
-                sys::proto_tree_add_guid_format(tree, item.hf, tvb, start, 16, &value, format, name, rfc4122, text);
+            let kafka: *const c_char = kafka.as_ptr().cast();
+            let added = sys::proto_tree_add_guid_format(tree, hf, tvb, start, 16, &value, format, name, rfc4122, kafka);
             if let Some(name) = reserved {
                 self.text.clear();
                 self.text.push_str(name);
                 self.end_text();
                 sys::proto_item_append_text(added, c" %s".as_ptr(), self.text.as_ptr());
             }
-            let below = sys::proto_item_add_subtree(added, item.ett);
-            generated(sys::proto_tree_add_string(below, self.registered.uuid, self.tvb, at as c_int, 0, text));
             added
         }
     }
@@ -384,10 +448,10 @@ impl Painter<'_> {
     /// A remark, at the item it is about if that is there, else at its bytes.
     unsafe fn note(&mut self, field: FieldId, at: u32, len: u32, fault: Fault) {
         let expert = self.registered.fault(fault);
-        if !self.heard {
-            // SAFETY: as the caller promises.
-            return unsafe { self.count(expert) };
+        if !self.hears(expert) {
+            return;
         }
+        let expert = expert.field();
         let name = self.registered.item(field).map_or("", |item| item.name);
         self.text.clear();
         let _ = write!(self.text, "{name}: {fault}");
@@ -424,8 +488,10 @@ impl Painter<'_> {
         unsafe {
             if let (Direction::Response, Some((key, version))) = (summary.direction, summary.api) {
                 for (field, value) in GENERATED_API.into_iter().zip([key, version]) {
-                    let Some(item) = registered.item(field) else { continue };
-                    generated(sys::proto_tree_add_int(tree, item.hf, tvb, 0, 0, value.into()));
+                    let hf = registered.item(field).and_then(|item| item.hf);
+                    if let Some(hf) = hf.filter(|hf| self.shows(*hf)) {
+                        generated(sys::proto_tree_add_int(tree, hf.id(), tvb, 0, 0, value.into()));
+                    }
                 }
             }
             let Some(partner) = summary.partner else { return };
@@ -433,11 +499,11 @@ impl Painter<'_> {
                 Direction::Request => registered.response_in,
                 Direction::Response => registered.response_to,
             };
-            generated(sys::proto_tree_add_uint(tree, link, tvb, 0, 0, partner.frame));
-            if let Some(ns) = summary.time_ns {
+            self.frame_number(tree, link, partner.frame);
+            if let Some(ns) = summary.time_ns.filter(|_| self.shows(registered.time)) {
                 let time =
                     sys::nstime_t { secs: ns.div_euclid(1_000_000_000), nsecs: ns.rem_euclid(1_000_000_000) as c_int };
-                generated(sys::proto_tree_add_time(tree, registered.time, tvb, 0, 0, &time));
+                generated(sys::proto_tree_add_time(tree, registered.time.id(), tvb, 0, 0, &time));
             }
         }
     }

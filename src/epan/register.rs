@@ -43,10 +43,31 @@ extern "C" fn plugin_describe() -> u32 {
     1
 }
 
+/// A field that was registered.
+#[derive(Clone, Copy)]
+pub struct Hf(*const sys::hf_register_info);
+
+impl Hf {
+    /// epan's number of it.
+    #[inline]
+    pub fn id(self) -> c_int {
+        // SAFETY: what is registered lives as long as the process; epan has put the number there.
+        unsafe { *(*self.0).p_id }
+    }
+
+    /// Whether a filter, a column or an output asks for it, and so wants its item also in a tree that nobody looks at as a
+    /// whole (what `proto_field_is_referenced` of epan's proto.h tells).
+    #[inline]
+    pub fn is_referenced(self) -> bool {
+        // SAFETY: as above; epan notes there, before a packet is dissected, what is asked for.
+        unsafe { (*self.0).hfinfo.ref_type != sys::HF_REF_TYPE_NONE }
+    }
+}
+
 /// One row of a schema as epan knows it.
 pub struct Item {
-    /// The registered field, -1 for a message itself.
-    pub hf: c_int,
+    /// The registered field; a message itself has none.
+    pub hf: Option<Hf>,
     /// The registered subtree below it.
     pub ett: c_int,
     /// How it is encoded.
@@ -68,29 +89,51 @@ pub struct Registered {
     /// By message, then by ordinal; messages without schema have no items.
     items: Vec<Vec<Item>>,
     /// A null string or array.
-    pub null: c_int,
+    pub null: Hf,
     /// Kafka's text form of a UUID.
-    pub uuid: c_int,
+    pub uuid: Hf,
     /// The frame of the response.
-    pub response_in: c_int,
+    pub response_in: Hf,
     /// The frame of the request.
-    pub response_to: c_int,
+    pub response_to: Hf,
     /// Time from request to response.
-    pub time: c_int,
+    pub time: Hf,
     /// The previous attempt of the same registration.
-    pub retry_of: c_int,
+    pub retry_of: Hf,
     /// The last accepted registration of the same broker id.
-    pub previous_registration: c_int,
+    pub previous_registration: Hf,
     /// What proves a finding.
-    pub evidence: c_int,
+    pub evidence: Hf,
     /// The subtree of the protocol.
     pub ett: c_int,
-    /// By message, then by check.
-    checks: Vec<Vec<&'static mut sys::expert_field>>,
-    /// Expert items, in the order of [`wire::RULES`].
-    faults: &'static mut [sys::expert_field],
-    /// The expert item for a bug of ours.
-    pub internal_error: &'static mut sys::expert_field,
+    /// Expert items: in the order of [`wire::RULES`], the one for a bug of ours, then check by check of each message.
+    experts: Vec<Expert>,
+    /// By message: the place of the first of its checks among `experts`.
+    checks: Vec<usize>,
+}
+
+/// An expert item that was registered. epan, and the user's preferences, may change what is behind it.
+#[derive(Clone, Copy)]
+pub struct Expert(*mut sys::ei_register_info);
+
+impl Expert {
+    /// What epan wants as its name.
+    pub fn field(self) -> *mut sys::expert_field {
+        // SAFETY: what is registered lives as long as the process, and epan writes there only while it registers.
+        unsafe { (*self.0).ids }
+    }
+
+    /// The field that a filter names.
+    pub fn hf(self) -> Hf {
+        // SAFETY: as above; epan registers the field from there.
+        Hf(unsafe { &raw const (*self.0).eiinfo.hf_info })
+    }
+
+    /// Its severity (`PI_CHAT` to `PI_ERROR`), which users may change.
+    pub fn severity(self) -> c_int {
+        // SAFETY: as above; preferences are applied between dissections.
+        unsafe { (*self.0).eiinfo.severity }
+    }
 }
 
 struct Cell(OnceLock<Registered>);
@@ -112,15 +155,20 @@ impl Registered {
         self.items.get(usize::from(field.message))?.get(usize::from(field.ord))
     }
 
-    /// The expert item of a fault. epan wants a pointer that it may write to, but only reads it.
-    pub fn fault(&self, fault: wire::Fault) -> *mut sys::expert_field {
-        ptr::from_ref(&self.faults[fault.index()]).cast_mut()
+    /// The expert item of a fault.
+    pub fn fault(&self, fault: wire::Fault) -> Expert {
+        self.experts[fault.index()]
     }
 
-    /// The expert item of a finding, likewise.
-    pub fn check(&self, finding: &Finding) -> Option<*mut sys::expert_field> {
-        let field = self.checks.get(usize::from(finding.message))?.get(usize::from(finding.check))?;
-        Some(ptr::from_ref::<sys::expert_field>(field).cast_mut())
+    /// The expert item of a finding.
+    pub fn check(&self, finding: &Finding) -> Option<Expert> {
+        let first = self.checks.get(usize::from(finding.message))?;
+        self.experts.get(first + usize::from(finding.check)).copied()
+    }
+
+    /// The expert item for a bug of ours.
+    pub fn internal_error(&self) -> Expert {
+        self.experts[wire::RULES.len()]
     }
 }
 
@@ -160,9 +208,10 @@ struct Registration {
 /// Where epan writes an id that it gives out.
 type Slot = &'static mut c_int;
 
-/// A row of a message with the places for the ids of its field and its subtree.
+/// A row of a message with its field and the place for the id of its subtree.
 struct Row {
-    hf: Slot,
+    /// Its place among the fields; a message itself has none.
+    hf: Option<usize>,
     ett: Slot,
     field: &'static Field,
 }
@@ -211,21 +260,21 @@ impl Registration {
             sys::proto_register_subtree_array(subtrees.as_ptr(), subtrees.len() as c_int);
         }
         // SAFETY: as the caller promises.
-        let Experts { faults, internal_error, checks } = unsafe { register_experts(protocol) };
+        let (experts, checks) = unsafe { register_experts(protocol) };
+        let hf = |place: usize| Hf(&raw const fields[place]);
         Registered {
-            items: by_message(slots),
-            null: *null,
-            uuid: *uuid,
-            response_in: *response_in,
-            response_to: *response_to,
-            time: *time,
-            retry_of: *retry_of,
-            previous_registration: *previous_registration,
-            evidence: *evidence,
+            items: by_message(slots, hf),
+            null: hf(null),
+            uuid: hf(uuid),
+            response_in: hf(response_in),
+            response_to: hf(response_to),
+            time: hf(time),
+            retry_of: hf(retry_of),
+            previous_registration: hf(previous_registration),
+            evidence: hf(evidence),
             ett: *ett,
+            experts,
             checks,
-            faults,
-            internal_error,
         }
     }
 
@@ -235,7 +284,7 @@ impl Registration {
         message.walk(&mut |_, above, field| rows.push((schema::filter_name(above, field), field)));
         rows.into_iter()
             .map(|(filter, field)| {
-                let hf = filter.map_or_else(slot, |filter| {
+                let hf = filter.map(|filter| {
                     let (kind, display) = field_type(field.kind);
                     self.add(
                         &schema::display_name(field),
@@ -251,11 +300,11 @@ impl Registration {
             .collect()
     }
 
-    fn field(&mut self, name: &str, filter: &str, kind: sys::ftenum, about: &str) -> Slot {
+    fn field(&mut self, name: &str, filter: &str, kind: sys::ftenum, about: &str) -> usize {
         self.add(name, filter, kind, sys::BASE_NONE, ptr::null(), about)
     }
 
-    fn frame_number(&mut self, name: &str, filter: &str, kind: sys::ft_framenum_type_t, about: &str) -> Slot {
+    fn frame_number(&mut self, name: &str, filter: &str, kind: sys::ft_framenum_type_t, about: &str) -> usize {
         // What FRAMENUM_TYPE() of epan's proto.h does: the number itself in place of a pointer.
         let kind = ptr::without_provenance(kind as usize);
         self.add(name, filter, sys::FT_FRAMENUM, sys::BASE_NONE, kind, about)
@@ -269,11 +318,10 @@ impl Registration {
         display: sys::field_display_e,
         strings: *const c_void,
         about: &str,
-    ) -> Slot {
-        let slot = slot();
+    ) -> usize {
         let blurb = if about.is_empty() { ptr::null() } else { c_text(about) };
         self.fields.push(sys::hf_register_info {
-            p_id: slot,
+            p_id: slot(),
             hfinfo: sys::header_field_info {
                 name: c_text(name),
                 abbrev: c_text(filter),
@@ -290,7 +338,7 @@ impl Registration {
                 same_name_next: ptr::null_mut(),
             },
         });
-        slot
+        self.fields.len() - 1
     }
 
     fn subtree(&mut self) -> Slot {
@@ -312,14 +360,14 @@ fn c_string(text: &str) -> CString {
     CString::new(text).unwrap_or_default()
 }
 
-fn by_message(slots: Vec<(u16, Vec<Row>)>) -> Vec<Vec<Item>> {
+fn by_message(slots: Vec<(u16, Vec<Row>)>, of: impl Fn(usize) -> Hf) -> Vec<Vec<Item>> {
     let mut items: Vec<Vec<Item>> = Vec::new();
     for (message, rows) in slots {
         items.resize_with(items.len().max(usize::from(message) + 1), Vec::new);
         items[usize::from(message)] = rows
             .into_iter()
             .map(|Row { hf, ett, field }| Item {
-                hf: *hf,
+                hf: hf.map(&of),
                 ett: *ett,
                 kind: field.kind,
                 names: field.names,
@@ -362,47 +410,35 @@ fn value_strings(names: Names) -> *const c_void {
     strings.leak().as_ptr().cast()
 }
 
-struct Experts {
-    faults: &'static mut [sys::expert_field],
-    internal_error: &'static mut sys::expert_field,
-    checks: Vec<Vec<&'static mut sys::expert_field>>,
-}
-
+/// Registers all expert items; see `experts` and `checks` of [`Registered`].
+///
 /// # Safety
 /// Only during epan's registration.
-unsafe fn register_experts(protocol: c_int) -> Experts {
+unsafe fn register_experts(protocol: c_int) -> (Vec<Expert>, Vec<usize>) {
     static INTERNAL_ERROR: Rule = Rule::new(
         "internal_error",
         Severity::Error,
         Group::Undecoded,
         "A bug of this dissector: please report it with the capture",
     );
-    let fields = wire::RULES.iter().map(|_| UNREGISTERED).collect::<Vec<_>>().leak();
-    let mut infos: Vec<_> =
-        wire::RULES.iter().zip(fields.iter_mut()).map(|(rule, field)| expert_info(rule, field)).collect();
-    let mut one = |rule: &Rule| {
-        let field: &'static mut sys::expert_field = Box::leak(Box::new(UNREGISTERED));
-        infos.push(expert_info(rule, field));
-        field
-    };
-    let internal_error = one(&INTERNAL_ERROR);
-    let mut checks: Vec<Vec<&'static mut sys::expert_field>> = Vec::new();
+    let mut rules: Vec<&'static Rule> = wire::RULES.iter().chain([&INTERNAL_ERROR]).collect();
+    let mut checks = Vec::new();
     for message in schema::messages() {
-        checks.resize_with(checks.len().max(usize::from(message.id) + 1), Vec::new);
-        checks[usize::from(message.id)] = message.checks.iter().map(|check| one(&check.rule)).collect();
+        let id = usize::from(message.id);
+        checks.resize(checks.len().max(id + 1), 0);
+        checks[id] = rules.len();
+        rules.extend(message.checks.iter().map(|check| &check.rule));
     }
-    let infos = infos.leak();
-    // SAFETY: the array and all it points to are leaked.
+    let infos = rules.into_iter().map(expert_info).collect::<Vec<_>>().leak();
+    let (first, count) = (infos.as_mut_ptr(), infos.len());
+    // SAFETY: the array and all it points to are leaked; the places are within it.
     unsafe {
-        let module = sys::expert_register_protocol(protocol);
-        sys::expert_register_field_array(module, infos.as_mut_ptr(), infos.len() as c_int);
+        sys::expert_register_field_array(sys::expert_register_protocol(protocol), first, count as c_int);
+        ((0..count).map(|i| Expert(first.add(i))).collect(), checks)
     }
-    Experts { faults: fields, internal_error, checks }
 }
 
-const UNREGISTERED: sys::expert_field = sys::expert_field { ei: -1, hf: -1 };
-
-fn expert_info(rule: &Rule, field: &mut sys::expert_field) -> sys::ei_register_info {
+fn expert_info(rule: &'static Rule) -> sys::ei_register_info {
     let group = match rule.group {
         Group::Malformed => sys::PI_MALFORMED,
         Group::Protocol => sys::PI_PROTOCOL,
@@ -418,7 +454,7 @@ fn expert_info(rule: &Rule, field: &mut sys::expert_field) -> sys::ei_register_i
         Severity::Error => sys::PI_ERROR,
     };
     sys::ei_register_info {
-        ids: field,
+        ids: Box::leak(Box::new(sys::expert_field { ei: -1, hf: -1 })),
         eiinfo: sys::expert_field_info {
             name: c_text(&format!("kraft.expert.{}", rule.name)),
             group: group as c_int,

@@ -9,8 +9,10 @@
 #include "shim.h"
 #include "builtin.h"
 
+#include <epan/column-info.h>
 #include <epan/conversation.h>
 #include <epan/exceptions.h>
+#include <epan/expert.h>
 #include <epan/proto_data.h>
 #include <epan/tap.h>
 #include <epan/dissectors/packet-tcp.h>
@@ -19,13 +21,14 @@
 /* Bytes of the size prefix. */
 #define SIZE_PREFIX 4
 
-/* What differs between versions of Wireshark. */
+/*
+ * What differs between versions of Wireshark. No function is called that one of them lacks: a plugin of the wrong version
+ * would then be refused for a missing symbol, and not with the sentence that tells its version.
+ */
 #if KRAFT_WIRESHARK >= 404
 typedef bool kraft_bool;
-#define byte_of(tvb, offset) tvb_get_uint8(tvb, offset)
 #else
 typedef gboolean kraft_bool;
-#define byte_of(tvb, offset) tvb_get_guint8(tvb, offset)
 #endif
 
 int proto_kraft = -1;
@@ -39,8 +42,14 @@ static kraft_bool hand_over = TRUE;
 static guint max_message_size = 100 * 1024 * 1024;
 static guint session_timeout_ms = 9000;
 
-/* Keys of what is attached to a frame (file scope) and to one dissection of it (packet scope). */
-enum { KEY_FIRST_ID, KEY_NEXT_ORDINAL };
+/*
+ * One dissection of a frame. Every dissection of a frame meets its PDUs in the same order, so the number of the frame's first
+ * PDU and a PDU's place tell it from all others. Lives as long as the packet.
+ */
+typedef struct {
+    guint32 first_id;     /* on later passes: + 1; 0 if it is not known */
+    guint32 next_ordinal; /* of the PDU that comes next */
+} kraft_visit;
 
 typedef struct {
     gboolean thrown;
@@ -106,33 +115,70 @@ server_by_port(packet_info *pinfo, gboolean source_is_b)
     return pinfo->match_uint == pinfo->srcport ? source_is_b : -1;
 }
 
-/* Whether somebody listens to expert items. epan registers their tap only after all dissectors. */
-static gboolean
-experts_are_heard(void)
+static hf_ref_type
+reference_to(int protocol)
 {
-    static int expert_tap = 0;
-
-    if (expert_tap == 0)
-        expert_tap = find_tap_id("expert");
-    return have_tap_listener(expert_tap);
+    return proto_registrar_get_nth(protocol)->ref_type;
 }
 
 /*
- * What Rust needs to know of the PDU in tvb: the next one of its frame. Every dissection of a frame meets its PDUs in the
- * same order, so the number of the frame's first PDU and this one's place tell it from all others.
+ * Whether somebody listens to expert items, or asks for what is common to all of them. epan registers their tap and their
+ * protocol only after all dissectors.
  */
-static kraft_pdu
-next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
+static gboolean
+experts_are_heard(void)
 {
-    kraft_pdu pdu = { .tvb = tvb, .pinfo = pinfo, .tree = tree };
+    static int expert_tap = 0, proto_experts = -1;
+
+    if (proto_experts < 0) {
+        expert_tap = find_tap_id("expert");
+        proto_experts = proto_get_id_by_filter_name("_ws.expert");
+    }
+    return have_tap_listener(expert_tap) || (proto_experts >= 0 && reference_to(proto_experts) != HF_REF_TYPE_NONE);
+}
+
+static kraft_visit *
+visit_of(packet_info *pinfo)
+{
+    kraft_visit *visit = (kraft_visit *)p_get_proto_data(pinfo->pool, pinfo, proto_kraft, 0);
+
+    if (visit)
+        return visit;
+    visit = wmem_new0(pinfo->pool, kraft_visit);
+    if (PINFO_FD_VISITED(pinfo))
+        visit->first_id = kraft_first_of_frame(pinfo->num);
+    else
+        kraft_frame_begins();
+    p_add_proto_data(pinfo->pool, pinfo, proto_kraft, 0, visit);
+    return visit;
+}
+
+/* Who looks at what is found: nothing is painted, and no text is written, that nobody looks at. */
+static void
+note_audience(kraft_pdu *pdu)
+{
+    packet_info *pinfo = pdu->pinfo;
+    proto_tree *tree = pdu->tree;
 
     if (pinfo->cinfo && col_get_writable(pinfo->cinfo, COL_INFO))
-        pdu.columns = pinfo->cinfo;
-    pdu.is_wanted = proto_field_is_referenced(tree, proto_kraft);
-    pdu.experts_heard = tree || experts_are_heard();
-    pdu.captured_length = tvb_captured_length(tvb);
-    pdu.captured = pdu.captured_length ? tvb_get_ptr(tvb, 0, pdu.captured_length) : NULL;
-    pdu.length = tvb_reported_length(tvb);
+        pdu->columns = pinfo->cinfo;
+    pdu->is_wanted = proto_field_is_referenced(tree, proto_kraft);
+    pdu->is_visible = tree && PTREE_DATA(tree)->visible;
+    /* Only what is asked for by name, not for the sake of a field below it. */
+    pdu->is_labelled = pdu->is_visible
+        || (pdu->is_wanted && reference_to(proto_kraft) > HF_REF_TYPE_INDIRECT);
+    pdu->experts_heard = pdu->is_visible || experts_are_heard();
+    /* Wireshark's window shows the worst severity of the file, a column the worst of each packet. */
+    pdu->severity = pinfo->cinfo && pinfo->cinfo->col_first[COL_EXPERT] >= 0 ? 0 : expert_get_highest_severity();
+}
+
+/* What Rust needs to know of all PDUs in a segment. */
+static kraft_pdu
+pdu_of_segment(packet_info *pinfo, proto_tree *tree)
+{
+    kraft_pdu pdu = { .pinfo = pinfo, .tree = tree };
+
+    note_audience(&pdu);
     pdu.frame = pinfo->num;
     pdu.time_ns = (gint64)pinfo->abs_ts.secs * 1000000000 + pinfo->abs_ts.nsecs;
     pdu.connection = connection_of(pinfo);
@@ -143,19 +189,19 @@ next_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree)
     pdu.is_local = is_loopback(&pinfo->src) && is_loopback(&pinfo->dst);
     pdu.session_timeout_ms = session_timeout_ms;
     pdu.first_pass = !PINFO_FD_VISITED(pinfo);
-    pdu.ordinal = GPOINTER_TO_UINT(p_get_proto_data(pinfo->pool, pinfo, proto_kraft, KEY_NEXT_ORDINAL));
-    if (!pdu.first_pass)
-        pdu.id = GPOINTER_TO_UINT(p_get_proto_data(wmem_file_scope(), pinfo, proto_kraft, KEY_FIRST_ID));
     return pdu;
 }
 
+/* The next PDU of its frame. */
 static void
-decode(kraft_pdu *pdu)
+take_next(kraft_pdu *pdu, tvbuff_t *tvb, kraft_visit *visit)
 {
-    kraft_decode(pdu);
-    if (pdu->first_pass && pdu->ordinal == 0)
-        p_set_proto_data(wmem_file_scope(), pdu->pinfo, proto_kraft, KEY_FIRST_ID, GUINT_TO_POINTER(pdu->id));
-    p_set_proto_data(pdu->pinfo->pool, pdu->pinfo, proto_kraft, KEY_NEXT_ORDINAL, GUINT_TO_POINTER(pdu->ordinal + 1));
+    pdu->tvb = tvb;
+    pdu->captured_length = tvb_captured_length(tvb);
+    pdu->captured = pdu->captured_length ? tvb_get_ptr(tvb, 0, pdu->captured_length) : NULL;
+    pdu->length = tvb_reported_length(tvb);
+    pdu->first_id = visit->first_id;
+    pdu->ordinal = visit->next_ordinal++;
 }
 
 /* Whether Wireshark's own kafka dissector shows the body. */
@@ -207,7 +253,7 @@ show(kraft_pdu *pdu)
 {
     kraft_caught caught;
 
-    decode(pdu);
+    kraft_decode(pdu);
     /* Before painting, which may throw: what counts is that the PDU is there. */
     tally(pdu);
     pdu->handed_over = takes_over(pdu);
@@ -222,10 +268,11 @@ show(kraft_pdu *pdu)
 }
 
 static int
-dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data _U_)
+dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree _U_, void *data)
 {
-    kraft_pdu pdu = next_pdu(tvb, pinfo, tree);
+    kraft_pdu pdu = *(const kraft_pdu *)data;
 
+    take_next(&pdu, tvb, visit_of(pinfo));
     show(&pdu);
     return pdu.captured_length;
 }
@@ -260,16 +307,20 @@ segment_of(tvbuff_t *tvb, const struct tcpinfo *tcp)
 
 /* Dissects the PDUs of a segment; tcp is NULL inside TLS. */
 static int
-dissect_segment(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data, const struct tcpinfo *tcp)
+dissect_segment(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struct tcpinfo *tcp)
 {
-    kraft_pdu next = next_pdu(tvb, pinfo, tree);
+    kraft_pdu pdu = pdu_of_segment(pinfo, tree);
     kraft_segment segment = segment_of(tvb, tcp);
+    const kraft_visit *visit = visit_of(pinfo);
 
-    if (kraft_begins_pdu(&next, &segment)) {
-        tcp_dissect_pdus(tvb, pinfo, tree, desegment, SIZE_PREFIX, pdu_length, dissect_pdu, data);
+    pdu.first_id = visit->first_id;
+    pdu.ordinal = visit->next_ordinal;
+    if (kraft_begins_pdu(&pdu, &segment)) {
+        tcp_dissect_pdus(tvb, pinfo, tree, desegment, SIZE_PREFIX, pdu_length, dissect_pdu, &pdu);
     } else {
-        next.stray = TRUE;
-        show(&next);
+        take_next(&pdu, tvb, visit_of(pinfo));
+        pdu.stray = TRUE;
+        show(&pdu);
     }
     return segment.captured_length;
 }
@@ -278,13 +329,12 @@ dissect_segment(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data,
 static gboolean
 is_tls_record(tvbuff_t *tvb)
 {
-    guint8 first, second;
+    guint8 head[2];
 
-    if (tvb_captured_length(tvb) < 2)
+    if (tvb_captured_length(tvb) < sizeof head)
         return FALSE;
-    first = byte_of(tvb, 0);
-    second = byte_of(tvb, 1);
-    return first >= 20 && first <= 23 && second == 3;
+    tvb_memcpy(tvb, head, 0, sizeof head);
+    return head[0] >= 20 && head[0] <= 23 && head[1] == 3;
 }
 
 /* By port, by Decode As, and for all that follows on a connection that the heuristic has claimed. */
@@ -294,13 +344,13 @@ dissect_tcp(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
     /* Refused, so that TLS takes the connection and hands back what it has decrypted. */
     if (is_tls_record(tvb))
         return 0;
-    return dissect_segment(tvb, pinfo, tree, data, (const struct tcpinfo *)data);
+    return dissect_segment(tvb, pinfo, tree, (const struct tcpinfo *)data);
 }
 
 static int
-dissect_tls(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data)
+dissect_tls(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, void *data _U_)
 {
-    return dissect_segment(tvb, pinfo, tree, data, NULL);
+    return dissect_segment(tvb, pinfo, tree, NULL);
 }
 
 /* Whether a connection that begins with this segment is Kafka's. If so, whoever sent it is the client. */
@@ -308,12 +358,12 @@ static gboolean
 opens_connection(tvbuff_t *tvb, packet_info *pinfo)
 {
     kraft_segment segment = segment_of(tvb, NULL);
-    kraft_pdu next;
+    kraft_pdu opening;
 
     if (!kraft_opens_connection(&segment))
         return FALSE;
-    next = next_pdu(tvb, pinfo, NULL);
-    kraft_client_speaks(&next);
+    opening = pdu_of_segment(pinfo, NULL);
+    kraft_client_speaks(&opening);
     return TRUE;
 }
 

@@ -19,7 +19,10 @@ typedef struct {
     packet_info *pinfo;
     proto_tree *tree;
     gboolean is_wanted;     /* somebody looks at our part of the tree */
+    gboolean is_visible;    /* somebody looks at all of the tree, texts included */
+    gboolean is_labelled;   /* somebody looks at the text of the protocol's item */
     gboolean experts_heard; /* somebody listens to expert items, also without a tree */
+    gint severity;          /* nobody needs to know of expert items up to this severity, unless they are heard */
     column_info *columns;   /* NULL if nobody wants the text of the Info column */
 
     const guint8 *captured; /* its captured bytes, from the size prefix on; NULL if there are none */
@@ -36,10 +39,9 @@ typedef struct {
     guint32 session_timeout_ms; /* of the preference */
     gboolean first_pass;
     guint32 ordinal;        /* of the PDU in its frame, from 0 */
+    guint32 first_id;       /* on later passes: of the frame's first PDU, + 1; 0 if that is not known */
     gboolean stray;         /* the bytes belong to nobody knows which message: kraft_begins_pdu() said so */
     gboolean handed_over;   /* another dissector shows the body */
-
-    guint32 id;             /* in, on later passes: of the frame's first PDU; out, on the first pass: of this PDU; both + 1 */
 
     gboolean undecoded;     /* out: the header was read, the body has no schema here */
     gboolean is_request;    /* out */
@@ -70,6 +72,8 @@ typedef struct {
  * run outside of it and call what counts: that does not throw.
  */
 guint32 kraft_connect(void);
+void kraft_frame_begins(void);
+guint32 kraft_first_of_frame(guint32 frame);
 gboolean kraft_opens_connection(const kraft_segment *segment);
 void kraft_client_speaks(const kraft_pdu *next);
 gboolean kraft_begins_pdu(const kraft_pdu *next, const kraft_segment *segment);

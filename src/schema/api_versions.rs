@@ -128,7 +128,7 @@ fn finalized_label(finalized: &View, out: &mut String) {
 /// The finalized metadata.version, which decides who may join: `, metadata.version 21 (3.9-IV0)`.
 fn response_info(response: &View, out: &mut String) {
     const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
-    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature");
+    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures");
     const NAME: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.Name");
     if super::write_error(response.int(ERROR_CODE), out) {
         return;
@@ -171,7 +171,7 @@ fn refused(case: &Case, report: &mut Report, is_it: fn(i64) -> bool, text: u8) {
 /// Takes down the finalized features: they decide which registrations on this connection are accepted.
 fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
     const EPOCH: u16 = RESPONSE.ord("FinalizedFeaturesEpoch");
-    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature");
+    const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures");
     const NAME: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.Name");
     const LEVEL: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.MaxVersionLevel");
     // At epoch -1 the controller has not read the metadata yet, and what it names means nothing.

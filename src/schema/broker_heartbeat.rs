@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::names::{self, Names};
 use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, uuid};
 use crate::pdu::PduId;
-use crate::register::{Beat, Heartbeat, Register, Suspicion, Text};
+use crate::register::{Beat, Heartbeat, Register, Suspicion, Text, with_id};
 use crate::rule::Group::{Request, Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -152,7 +152,7 @@ const BROKER_ID: u16 = REQUEST.ord("BrokerId");
 const BROKER_EPOCH: u16 = REQUEST.ord("BrokerEpoch");
 const WANT_FENCE: u16 = REQUEST.ord("WantFence");
 const WANT_SHUT_DOWN: u16 = REQUEST.ord("WantShutDown");
-const FAILED_DIR: u16 = REQUEST.ord("OfflineLogDirs.OfflineLogDir");
+const FAILED_DIRS: u16 = REQUEST.ord("OfflineLogDirs");
 const ERROR_CODE: u16 = RESPONSE.ord("ErrorCode");
 const IS_FENCED: u16 = RESPONSE.ord("IsFenced");
 const SHOULD_SHUT_DOWN: u16 = RESPONSE.ord("ShouldShutDown");
@@ -181,9 +181,9 @@ fn stale_epoch(case: &Case, report: &mut Report) {
 }
 
 fn log_dir_offline(case: &Case, report: &mut Report) {
-    for found in case.message.all(FAILED_DIR) {
+    for found in case.message.values(FAILED_DIRS) {
         if let Some(id) = found.uuid() {
-            report.find(0, found.place(), None, [case.register.text(&id).0.into(), 0, 0]);
+            report.find(0, found.place(), None, with_id(id, 0));
         }
     }
 }

@@ -14,7 +14,7 @@ use super::{
     Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure, uint16, uuid,
 };
 use crate::tape::View;
-use crate::wire::write_text;
+use crate::wire::{write_number, write_text};
 
 /// The API.
 pub static API: Api = Api::new(62, REQUEST, RESPONSE);
@@ -32,7 +32,8 @@ const CLUSTER_ID: u16 = REQUEST.ord("ClusterId");
 
 fn request_info(request: &View, out: &mut String) {
     if let Some(broker) = request.int(BROKER_ID) {
-        let _ = write!(out, ", broker {broker}");
+        out.push_str(", broker ");
+        write_number(broker, out);
     }
     if let Some(cluster) = request.text(CLUSTER_ID) {
         out.push_str(", cluster ");
@@ -79,7 +80,8 @@ fn listener_label(listener: &View, out: &mut String) {
         write_text(name, out);
         out.push_str("://");
         write_text(host, out);
-        let _ = write!(out, ":{port}");
+        out.push(':');
+        write_number(port, out);
     }
     if let Some(protocol) = listener.int(SECURITY_PROTOCOL) {
         let _ = match Names::SecurityProtocols.of(protocol) {
@@ -124,7 +126,8 @@ fn response_info(response: &View, out: &mut String) {
         return;
     }
     if let Some(epoch) = response.int(BROKER_EPOCH) {
-        let _ = write!(out, ", epoch {epoch}");
+        out.push_str(", epoch ");
+        write_number(epoch, out);
     }
 }
 

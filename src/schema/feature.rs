@@ -1,9 +1,7 @@
 //! How the levels of a feature are written, wherever they stand.
 
-use std::fmt::Write;
-
 use super::names;
-use crate::wire::write_text;
+use crate::wire::{write_number, write_text};
 
 /// The feature whose levels have releases.
 pub const METADATA_VERSION: &[u8] = b"metadata.version";
@@ -12,15 +10,19 @@ pub const METADATA_VERSION: &[u8] = b"metadata.version";
 pub fn write_range(name: Option<&[u8]>, min: Option<i64>, max: Option<i64>, out: &mut String) {
     let (Some(name), Some(min), Some(max)) = (name, min, max) else { return };
     write_text(name, out);
-    let _ = write!(out, " {min}");
+    out.push(' ');
+    write_number(min, out);
     if max != min {
-        let _ = write!(out, "-{max}");
+        out.push('-');
+        write_number(max, out);
     }
     if name == METADATA_VERSION {
         let release = |level| names::metadata_version(level).unwrap_or("unknown release");
-        let _ = write!(out, " ({}", release(min));
+        out.push_str(" (");
+        out.push_str(release(min));
         if max != min {
-            let _ = write!(out, " to {}", release(max));
+            out.push_str(" to ");
+            out.push_str(release(max));
         }
         out.push(')');
     }

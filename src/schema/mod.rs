@@ -343,6 +343,8 @@ pub struct Message {
     pub flexible: Versions,
     /// The message as a struct: its name, what it is about, its fields.
     pub root: Field,
+    /// Ordinal of the field that names a broker, if it has one.
+    pub broker_id: Option<u16>,
     /// Which broker of which cluster it is about, as far as it and the register tell.
     pub subject: Option<Subject>,
     /// What may be said of it.
@@ -384,14 +386,15 @@ impl Message {
 
     const fn around(id: u16, versions: Versions, flexible: Versions, root: Field) -> Message {
         root.validate();
-        Message { id, versions, flexible, root, subject: None, checks: &[], learn: None }
+        Message { id, versions, flexible, root, broker_id: None, subject: None, checks: &[], learn: None }
     }
 
     /// A message of an API, to be handed to [`Api::new`]: `name` with its `Request` or `Response`, the versions that are
     /// known, those that are flexible, and its fields in the order of the wire.
     pub const fn new(name: &'static str, versions: Versions, flexible: Versions, fields: &'static [Field]) -> Message {
         let root = structure(name, fields).about("message body");
-        Message { id: u16::MAX, versions, flexible, root, subject: None, checks: &[], learn: None }
+        let broker_id = top_level(fields, "BrokerId");
+        Message { id: u16::MAX, versions, flexible, root, broker_id, subject: None, checks: &[], learn: None }
     }
 
     /// The ordinal of the field at `path` (`"Listeners.Listener.Port"`), at compile time: a path that does not exist
@@ -406,15 +409,8 @@ impl Message {
     }
 
     /// The ordinal of the field of this name that stands right below the message, if it has one.
-    pub fn top_level(&self, name: &str) -> Option<u16> {
-        let mut next = 1;
-        for field in self.root.below() {
-            if field.name == name {
-                return Some(next);
-            }
-            next += field.span;
-        }
-        None
+    pub const fn top_level(&self, name: &str) -> Option<u16> {
+        top_level(self.root.below(), name)
     }
 
     /// The id of the field with this ordinal.
@@ -427,6 +423,18 @@ impl Message {
     pub fn walk(&'static self, visit: &mut dyn FnMut(u16, &[&'static Field], &'static Field)) {
         walk(&self.root, 0, &mut Vec::new(), visit);
     }
+}
+
+const fn top_level(fields: &[Field], name: &str) -> Option<u16> {
+    let (mut next, mut i) = (1, 0);
+    while i < fields.len() {
+        if same(fields[i].name, name) {
+            return Some(next);
+        }
+        next += fields[i].span;
+        i += 1;
+    }
+    None
 }
 
 const fn find(parent: &Field, path: &[u8], ord: u16) -> u16 {

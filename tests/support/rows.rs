@@ -53,7 +53,7 @@ pub fn rows(tape: &Tape, pdu: &[u8]) -> Vec<Row> {
     let mut rows = Vec::new();
     for event in tape.events() {
         match *event {
-            Event::Open { field: id, at, len, prefix, count } => {
+            Event::Open { field: id, at, len, prefix, count, .. } => {
                 let field = schema::field(id).expect("events are about fields");
                 let (path, is) = (path(&mut levels, id, field), opened(field, count));
                 let numbered = matches!(is, Is::Array(_) | Is::Tags(_)).then_some(0);

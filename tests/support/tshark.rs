@@ -10,7 +10,7 @@ use std::{env, process};
 /// Nobody: Debian's Wireshark, like others, loads no personal plugins for root.
 const NOBODY: &str = "65534";
 
-/// The name of a home folder, before the number of its process.
+/// The name of a home folder, before the number of its process and a name of its own.
 const HOME_PREFIX: &str = "kraft-tshark-";
 
 /// A tshark, with a home folder of its own that holds the plugin.
@@ -26,20 +26,25 @@ pub struct Tshark {
 pub fn tshark() -> &'static Tshark {
     static TSHARK: OnceLock<Tshark> = OnceLock::new();
     TSHARK.get_or_init(|| {
-        let tshark = Tshark { home: home(), as_nobody: is_root() };
-        let version = minor_version(&tshark.run(&["--version"]));
-        let folder = tshark.home.join(format!(".local/lib/wireshark/plugins/{version}/epan"));
-        fs::create_dir_all(&folder).expect("the home folder can be written");
-        fs::copy(plugin(), folder.join("kraft.so")).expect("the plugin can be copied");
-        let plugins = tshark.output(&["-G", "plugins"]);
-        let ours = folder.join("kraft.so");
-        let is_loaded = plugins.0.lines().any(|line| line.ends_with(&*ours.to_string_lossy()));
-        assert!(is_loaded, "tshark does not load {}. It says:\n{}{}", ours.display(), plugins.0, plugins.1);
+        let tshark = Tshark::with_plugin("ours", &plugin());
+        let (plugins, said) = tshark.output(&["-G", "plugins"]);
+        let is_loaded = plugins.lines().any(|line| line.ends_with("/kraft.so") && line.contains(HOME_PREFIX));
+        assert!(is_loaded, "tshark does not load the plugin. It says:\n{plugins}{said}");
         tshark
     })
 }
 
 impl Tshark {
+    /// A tshark that finds this plugin in a home folder of this name, be it one that it will load or not.
+    pub fn with_plugin(name: &str, plugin: &[u8]) -> Tshark {
+        let tshark = Tshark { home: home(name), as_nobody: is_root() };
+        let version = minor_version(&tshark.run(&["--version"]));
+        let folder = tshark.home.join(format!(".local/lib/wireshark/plugins/{version}/epan"));
+        fs::create_dir_all(&folder).expect("the home folder can be written");
+        fs::write(folder.join("kraft.so"), plugin).expect("the home folder can be written");
+        tshark
+    }
+
     /// What tshark prints with these arguments.
     ///
     /// # Panics
@@ -67,15 +72,24 @@ impl Tshark {
         path.to_string_lossy().into_owned()
     }
 
-    fn output(&self, arguments: &[&str]) -> (String, String) {
-        let mut command = if self.as_nobody {
-            let mut command = Command::new("setpriv");
-            command.args([&format!("--reuid={NOBODY}"), &format!("--regid={NOBODY}"), "--clear-groups", "tshark"]);
-            command
-        } else {
-            Command::new("tshark")
-        };
-        command.args(arguments).env("HOME", &self.home).env("XDG_CONFIG_HOME", self.home.join(".config"));
+    /// What tshark prints, and what it says on stderr.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn output(&self, arguments: &[&str]) -> (String, String) {
+        self.output_under(&[], arguments)
+    }
+
+    /// The same, run by another program: by valgrind, say.
+    ///
+    /// # Panics
+    /// If it fails.
+    pub fn output_under(&self, program: &[&str], arguments: &[&str]) -> (String, String) {
+        let (user, group) = (format!("--reuid={NOBODY}"), format!("--regid={NOBODY}"));
+        let as_nobody: &[&str] = if self.as_nobody { &["setpriv", &user, &group, "--clear-groups"] } else { &[] };
+        let words = [as_nobody, program, &["tshark"], arguments].concat();
+        let mut command = Command::new(words[0]);
+        command.args(&words[1..]).env("HOME", &self.home).env("XDG_CONFIG_HOME", self.home.join(".config"));
         let output = command
             .env("WIRESHARK_PLUGIN_DIR", self.home.join("none"))
             .stdin(Stdio::null())
@@ -92,23 +106,23 @@ impl Tshark {
     }
 }
 
-/// Where cargo has put the plugin: beside the folder of the test program.
-fn plugin() -> PathBuf {
+/// The plugin that cargo has built: it lies beside the test program.
+pub fn plugin() -> Vec<u8> {
     let program = env::current_exe().expect("the test program has a path");
-    let folder = program.parent().expect("it lies in a folder");
-    folder.join("libkraft.so")
+    let path = program.with_file_name("libkraft.so");
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
 /// A folder that anyone may read, new for this test program. Those of programs that have ended are removed.
-fn home() -> PathBuf {
+fn home(name: &str) -> PathBuf {
     for entry in fs::read_dir(env::temp_dir()).into_iter().flatten().flatten() {
-        let name = entry.file_name();
-        let owner = name.to_str().and_then(|name| name.strip_prefix(HOME_PREFIX));
+        let folder = entry.file_name();
+        let owner = folder.to_str().and_then(|folder| folder.strip_prefix(HOME_PREFIX)?.split('-').next());
         if owner.is_some_and(|pid| !Path::new("/proc").join(pid).exists()) {
             let _ = fs::remove_dir_all(entry.path());
         }
     }
-    let home = env::temp_dir().join(format!("{HOME_PREFIX}{}", process::id()));
+    let home = env::temp_dir().join(format!("{HOME_PREFIX}{}-{name}", process::id()));
     let _ = fs::remove_dir_all(&home);
     fs::create_dir_all(&home).expect("there is room for temporary files");
     fs::set_permissions(&home, fs::Permissions::from_mode(0o755)).expect("a folder of ours");
@@ -120,7 +134,7 @@ fn is_root() -> bool {
 }
 
 /// `4.0` of `TShark (Wireshark) 4.0.17 ...`.
-fn minor_version(text: &str) -> String {
+pub fn minor_version(text: &str) -> String {
     let version = text.split_whitespace().find(|word| word.starts_with(|c: char| c.is_ascii_digit()));
     let parts: Vec<&str> = version.expect("tshark tells its version").split('.').take(2).collect();
     parts.join(".")

@@ -5,7 +5,7 @@
 
 use super::REQUEST;
 use crate::pdu::PduId;
-use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, number, pack};
+use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, number, pack, with_id};
 use crate::rule::Group::{Request, Sequence};
 use crate::rule::Severity::{Chat, Error, Note, Warn};
 use crate::rule::{Case, Check, Evidence, Facts, Report, Rule};
@@ -16,20 +16,18 @@ use crate::tape::{Found, Place, View};
 const BROKER_ID: u16 = REQUEST.ord("BrokerId");
 const CLUSTER_ID: u16 = REQUEST.ord("ClusterId");
 const INCARNATION_ID: u16 = REQUEST.ord("IncarnationId");
-const LISTENER: u16 = REQUEST.ord("Listeners.Listener");
+const LISTENERS: u16 = REQUEST.ord("Listeners");
 const LISTENER_NAME: u16 = REQUEST.ord("Listeners.Listener.Name");
 const HOST: u16 = REQUEST.ord("Listeners.Listener.Host");
 const PORT: u16 = REQUEST.ord("Listeners.Listener.Port");
 const SECURITY_PROTOCOL: u16 = REQUEST.ord("Listeners.Listener.SecurityProtocol");
 const FEATURES: u16 = REQUEST.ord("Features");
-const FEATURE: u16 = REQUEST.ord("Features.Feature");
 const FEATURE_NAME: u16 = REQUEST.ord("Features.Feature.Name");
 const MIN: u16 = REQUEST.ord("Features.Feature.MinSupportedVersion");
 const MAX: u16 = REQUEST.ord("Features.Feature.MaxSupportedVersion");
 const RACK: u16 = REQUEST.ord("Rack");
 const IS_MIGRATING: u16 = REQUEST.ord("IsMigratingZkBroker");
 const LOG_DIRS: u16 = REQUEST.ord("LogDirs");
-const LOG_DIR: u16 = REQUEST.ord("LogDirs.LogDir");
 const PREVIOUS_EPOCH: u16 = REQUEST.ord("PreviousBrokerEpoch");
 
 /// Registrations carry log directories from this version on.
@@ -67,7 +65,7 @@ pub const CHECKS: &[Check] = &[
     ),
     Check::new(
         Rule::new("foreign_log_dir", Warn, Request, "A log directory that another broker has registered"),
-        &["Log directory {0:uuid} belongs to broker {1}, which registered it in frame {frame}: likely refused with \
+        &["Log directory {0:uuid} belongs to broker {2}, which registered it in frame {frame}: likely refused with \
            INVALID_REGISTRATION (119). Was a directory copied, meta.properties included?"],
         foreign_log_dir,
     ),
@@ -165,13 +163,13 @@ pub const CHECKS: &[Check] = &[
     .evidence(Evidence::RetryOf),
     Check::new(
         Rule::new("restart", Note, Sequence, "A broker id with another process than before"),
-        &["A new process: broker {1} was {0:uuid} when it registered in frame {frame}"],
+        &["A new process: broker {2} was {0:uuid} when it registered in frame {frame}"],
         |case, report| another_process(case, report, false),
     )
     .evidence(Evidence::PreviousRegistration),
     Check::new(
         Rule::new("second_process", Warn, Sequence, "A broker id that a living process holds"),
-        &["A second process: {0:uuid}, which registered as broker {1} in frame {frame}, still sends heartbeats"],
+        &["A second process: {0:uuid}, which registered as broker {2} in frame {frame}, still sends heartbeats"],
         |case, report| another_process(case, report, true),
     )
     .evidence(Evidence::PreviousRegistration),
@@ -194,7 +192,7 @@ pub const CHECKS: &[Check] = &[
     Check::new(
         Rule::new("two_processes", Error, Sequence, "Two broker processes with the same id"),
         &[
-            "Broker id {0} is used by two processes: {1:uuid} tried to register in between (frame {frame}). Check node.id and \
+            "Broker id {2} is used by two processes: {0:uuid} tried to register in between (frame {frame}). Check node.id and \
            the configuration that both share",
         ],
         two_processes,
@@ -242,22 +240,20 @@ fn reserved_log_dir(case: &Case, report: &mut Report) {
         // Kafka's DirectoryId reserves the upper half 0 with any lower half below 100, as signed numbers.
         let (high, low) = ((u128::from_be_bytes(id) >> 64) as i64, u128::from_be_bytes(id) as i64);
         if let (0, i64::MIN..100) = (high, low) {
-            let text = case.register.text(&id);
-            report.find(0, found.place(), None, [number(text), 0, 0]);
-            report.suspect(Suspicion::ReservedDirectory { id: text });
+            report.find(0, found.place(), None, with_id(id, 0));
+            report.suspect(Suspicion::ReservedDirectory { id });
         }
     }
 }
 
 fn directories<'a>(case: &Facts<'a>) -> impl Iterator<Item = (Found<'a>, [u8; 16])> + Clone {
-    case.message.all(LOG_DIR).take(COMPARED).filter_map(|found| Some((found, found.uuid()?)))
+    case.message.values(LOG_DIRS).take(COMPARED).filter_map(|found| Some((found, found.uuid()?)))
 }
 
 fn duplicate_log_dir(case: &Case, report: &mut Report) {
     for_duplicates(directories(case).map(|(found, id)| (found.place(), id)), |place, id| {
-        let text = case.register.text(&id);
-        report.find(0, place, None, [number(text), 0, 0]);
-        report.suspect(Suspicion::DuplicateDirectory { id: text });
+        report.find(0, place, None, with_id(id, 0));
+        report.suspect(Suspicion::DuplicateDirectory { id });
     });
 }
 
@@ -265,11 +261,19 @@ fn duplicate_log_dir(case: &Case, report: &mut Report) {
 const COMPARED: usize = 256;
 
 /// Calls `found` with every value that has come before. A message of any length costs a bounded number of comparisons.
-fn for_duplicates<T: PartialEq>(values: impl Iterator<Item = (Place, T)> + Clone, mut found: impl FnMut(Place, T)) {
+fn for_duplicates<T: PartialEq + AsRef<[u8]>>(
+    values: impl Iterator<Item = (Place, T)> + Clone,
+    mut found: impl FnMut(Place, T),
+) {
+    // Values are compared only where one with the same ends has come before.
+    let mut ends = 0u128;
     for (i, (place, value)) in values.clone().take(COMPARED).enumerate() {
-        if values.clone().take(i).any(|(_, before)| before == value) {
+        let (first, last) = (value.as_ref().first(), value.as_ref().last());
+        let end = 1u128 << ((first.unwrap_or(&0) ^ last.unwrap_or(&0)) & 0x7f);
+        if ends & end != 0 && values.clone().take(i).any(|(_, before)| before == value) {
             found(place, value);
         }
+        ends |= end;
     }
 }
 
@@ -278,9 +282,8 @@ fn foreign_log_dir(case: &Case, report: &mut Report) {
     for (found, directory) in directories(case) {
         if let Some(&(owner, seen)) = cluster.directories.get(&directory) {
             if owner != broker {
-                let text = case.register.text(&directory);
-                report.find(0, found.place(), Some(seen), [number(text), owner.into(), 0]);
-                report.suspect(Suspicion::ForeignDirectory { id: text, owner: owner.into(), seen });
+                report.find(0, found.place(), Some(seen), with_id(directory, owner.into()));
+                report.suspect(Suspicion::ForeignDirectory { id: directory, owner, seen });
             }
         }
     }
@@ -304,30 +307,34 @@ struct Feature<'a> {
 }
 
 fn features<'a>(case: &Case<'a>) -> impl Iterator<Item = Feature<'a>> + Clone {
-    case.message.structs(FEATURE).take(COMPARED).filter_map(|view| {
-        Some(Feature { view, name: view.text(FEATURE_NAME)?, min: view.int(MIN)?, max: view.int(MAX)? })
-    })
+    case.message.structs(FEATURES).take(COMPARED).filter_map(feature)
+}
+
+fn feature(view: View) -> Option<Feature> {
+    Some(Feature { view, name: view.text(FEATURE_NAME)?, min: view.int(MIN)?, max: view.int(MAX)? })
 }
 
 fn feature_upside_down(case: &Case, report: &mut Report) {
-    for Feature { view, name, min, max } in features(case) {
-        if min > max {
-            let text = case.register.text(name);
-            report.find(0, view.place(), None, [number(text), pack(min, max), 0]);
-            report.suspect(Suspicion::UpsideDown { feature: text, range: pack(min, max) });
-        }
+    let is_upside_down = |view: &View| view.int(MIN) > view.int(MAX) && view.int(MAX).is_some();
+    for Feature { view, name, min, max } in case.message.structs(FEATURES).filter(is_upside_down).filter_map(feature) {
+        let text = case.register.text(name);
+        report.find(0, view.place(), None, [number(text), pack(min, max), 0]);
+        report.suspect(Suspicion::UpsideDown { feature: text, range: pack(min, max) });
     }
 }
 
 fn duplicate_feature(case: &Case, report: &mut Report) {
-    for_duplicates(features(case).map(|feature| (feature.view.place(), feature.name)), |place, name| {
+    let features = case.message.structs(FEATURES);
+    let names = features.filter_map(|feature| Some((feature.place(), feature.text(FEATURE_NAME)?)));
+    for_duplicates(names, |place, name| {
         report.find(0, place, None, [number(case.register.text(name)), 0, 0]);
     });
 }
 
 fn no_metadata_version(case: &Case, report: &mut Report) {
     if let (Some((_, place)), true) = (case.message.count(FEATURES), case.is_whole) {
-        if !features(case).any(|feature| feature.name == METADATA_VERSION) {
+        let mut names = case.message.structs(FEATURES).map(|feature| feature.text(FEATURE_NAME));
+        if !names.any(|name| name == Some(METADATA_VERSION)) {
             report.find(0, place, None, [0; 3]);
             report.suspect(Suspicion::NoMetadataVersion);
         }
@@ -361,8 +368,13 @@ fn level_not_supported(case: &Case, report: &mut Report) {
     }
 }
 
+/// This field of every listener.
+fn listeners<'a>(case: &Case<'a>, ord: u16) -> impl Iterator<Item = Found<'a>> + use<'a> {
+    case.message.structs(LISTENERS).filter_map(move |listener| listener.find(ord))
+}
+
 fn unknown_security_protocol(case: &Case, report: &mut Report) {
-    for found in case.message.all(SECURITY_PROTOCOL) {
+    for found in listeners(case, SECURITY_PROTOCOL) {
         if let Some(id) = found.int().filter(|id| Names::SecurityProtocols.of(*id).is_none()) {
             report.find(0, found.place(), None, [id, 0, 0]);
             report.suspect(Suspicion::UnknownProtocol { id });
@@ -387,29 +399,29 @@ fn odd_cluster_id(case: &Case, report: &mut Report) {
 }
 
 fn unusable_host(case: &Case, report: &mut Report) {
-    for found in case.message.all(HOST).take(COMPARED) {
+    for found in listeners(case, HOST).take(COMPARED) {
         let Some(host) = found.text() else { continue };
         let is_loopback = matches!(host, b"localhost" | b"::1") || host.starts_with(b"127.");
         let is_wildcard = matches!(host, b"0.0.0.0" | b"::" | b"0:0:0:0:0:0:0:0");
-        let text = number(case.register.text(host));
+        let text = || number(case.register.text(host));
         match host {
             b"" => report.find(1, found.place(), None, [0; 3]),
             // Where all run on one machine, loopback is what they can reach each other by.
-            _ if is_loopback && !case.is_local => report.find(0, found.place(), None, [text, 0, 0]),
-            _ if is_wildcard => report.find(2, found.place(), None, [text, 0, 0]),
+            _ if is_loopback && !case.is_local => report.find(0, found.place(), None, [text(), 0, 0]),
+            _ if is_wildcard => report.find(2, found.place(), None, [text(), 0, 0]),
             _ => {}
         }
     }
 }
 
 fn port_zero(case: &Case, report: &mut Report) {
-    for found in case.message.all(PORT).filter(|found| found.int() == Some(0)) {
+    for found in listeners(case, PORT).filter(|found| found.int() == Some(0)) {
         report.find(0, found.place(), None, [0; 3]);
     }
 }
 
 fn duplicate_listener(case: &Case, report: &mut Report) {
-    let listeners = case.message.structs(LISTENER);
+    let listeners = case.message.structs(LISTENERS);
     let names = listeners.filter_map(|listener| Some((listener.place(), listener.text(LISTENER_NAME)?)));
     for_duplicates(names, |place, name| {
         report.find(0, place, None, [number(case.register.text(name)), 0, 0]);
@@ -454,8 +466,7 @@ fn another_process(case: &Case, report: &mut Report, holder_lives: bool) {
     };
     let Some(before) = broker.accepted.filter(|before| before.incarnation != now) else { return };
     if broker.rival().is_some() == holder_lives {
-        let incarnation = number(case.register.text(&before.incarnation));
-        report.find(0, place(case, INCARNATION_ID), Some(before.request), [incarnation, id.into(), 0]);
+        report.find(0, place(case, INCARNATION_ID), Some(before.request), with_id(before.incarnation, id.into()));
     }
 }
 
@@ -487,8 +498,7 @@ fn two_processes(case: &Case, report: &mut Report) {
     };
     let (Some(last), Some((earlier, _))) = (broker.last.as_ref(), broker.earlier) else { return };
     if earlier == now && last.incarnation != now {
-        let between = number(case.register.text(&last.incarnation));
-        report.find(0, place(case, INCARNATION_ID), Some(last.request), [id.into(), between, 0]);
+        report.find(0, place(case, INCARNATION_ID), Some(last.request), with_id(last.incarnation, id.into()));
     }
 }
 

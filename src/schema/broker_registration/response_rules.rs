@@ -6,7 +6,7 @@
 
 use super::RESPONSE;
 use crate::pdu::PduId;
-use crate::register::{Register, Suspicion, Text, Waiting, number};
+use crate::register::{Register, Suspicion, Text, Waiting, number, with_id};
 use crate::rule::Group::{Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -123,7 +123,7 @@ pub const CHECKS: &[Check] = &[
             "{0:uuid} is a reserved directory id (request in frame {frame}). Look at directory.id in meta.properties",
             "Log directory {0:uuid} is there twice (request in frame {frame}). Was a directory copied, meta.properties \
              included?",
-            "Log directory {0:uuid} belongs to broker {1}, which registered it in frame {frame}. Was a directory copied, \
+            "Log directory {0:uuid} belongs to broker {2}, which registered it in frame {frame}. Was a directory copied, \
              meta.properties included?",
             "Likely: a log directory of the request belongs to another broker, registered before the capture began; other \
              reasons would show in the request. The controller's log names the directory",
@@ -236,12 +236,10 @@ fn duplicate(case: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
     match (holder, broker.earlier) {
         (Some(holder), _) if broker.rival().is_some() => {
             let beat = broker.rival().map_or(holder.request, |beat| beat.request);
-            Cause::shown(3, beat, [number(case.register.text(&holder.incarnation)), 0, 0])
+            Cause::shown(3, beat, with_id(holder.incarnation, 0))
         }
-        (Some(holder), _) => Cause::shown(0, holder.request, [number(case.register.text(&holder.incarnation)), 0, 0]),
-        (None, Some((earlier, seen))) if earlier != waiting.incarnation => {
-            Cause::shown(1, seen, [number(case.register.text(&earlier)), 0, 0])
-        }
+        (Some(holder), _) => Cause::shown(0, holder.request, with_id(holder.incarnation, 0)),
+        (None, Some((earlier, seen))) if earlier != waiting.incarnation => Cause::shown(1, seen, with_id(earlier, 0)),
         _ => Cause::plain(2),
     }
 }
@@ -272,9 +270,9 @@ fn invalid(_: &Case, waiting: Option<(PduId, &Waiting)>) -> Cause {
     // In the order in which the controller looks, and likely ones last.
     let causes = waiting.suspicions.iter().filter_map(|suspicion| match *suspicion {
         Suspicion::NoDirectory => Some(Cause::shown(0, request, [0; 3])),
-        Suspicion::ReservedDirectory { id } => Some(Cause::shown(1, request, [number(id), 0, 0])),
-        Suspicion::DuplicateDirectory { id } => Some(Cause::shown(2, request, [number(id), 0, 0])),
-        Suspicion::ForeignDirectory { id, owner, seen } => Some(Cause::shown(3, seen, [number(id), owner, 0])),
+        Suspicion::ReservedDirectory { id } => Some(Cause::shown(1, request, with_id(id, 0))),
+        Suspicion::DuplicateDirectory { id } => Some(Cause::shown(2, request, with_id(id, 0))),
+        Suspicion::ForeignDirectory { id, owner, seen } => Some(Cause::shown(3, seen, with_id(id, owner.into()))),
         Suspicion::NoMetadataVersion => Some(Cause::shown(6, request, [0; 3])),
         Suspicion::Migrating => Some(Cause::shown(7, request, [0; 3])),
         _ => None,
