@@ -7,14 +7,14 @@
 use std::fmt::Write;
 
 use crate::pdu::PduId;
-use crate::register::{Register, Suspicion, Text, unpack};
+use crate::register::{Register, Suspicions, Text, unpack};
 use crate::rule::{Case, Check, Finding, Report};
 use crate::schema;
 use crate::schema::names::{self, Names};
 use crate::wire;
 
 /// Lets all rules of a message look at it. What they suspect is for whoever takes down the request.
-pub fn look(checks: &[Check], message: u16, case: &Case, findings: &mut Vec<Finding>) -> Vec<Suspicion> {
+pub fn look(checks: &[Check], message: u16, case: &Case, findings: &mut Vec<Finding>) -> Suspicions {
     let mut report = Report::new(case.id, message, findings);
     for check in checks {
         (check.look)(case, &mut report);
@@ -52,28 +52,33 @@ impl Finding {
     fn write_argument(&self, what: &str, evidence: Option<u32>, register: &Register, out: &mut String) {
         let (which, how) = what.split_once(':').unwrap_or((what, ""));
         if which == "frame" {
-            let _ = write!(out, "{}", evidence.unwrap_or(0));
-            return;
+            return wire::write_number(evidence.unwrap_or(0), out);
         }
         let value = which.parse().ok().and_then(|i: usize| self.arguments.get(i).copied()).unwrap_or(0);
-        let bytes = || register.bytes(Text(value as u32));
-        let _ = match how {
-            "text" => {
-                wire::write_text(&bytes(), out);
-                Ok(())
-            }
+        match how {
+            "text" => wire::write_text(&register.bytes(Text(value as u32)), out),
             "uuid" => {
                 let [high, low, _] = self.arguments;
                 let id = (u128::from(high as u64) << 64 | u128::from(low as u64)).to_be_bytes();
-                out.extend(wire::kafka_uuid(id).map(char::from));
-                Ok(())
+                out.push_str(std::str::from_utf8(&wire::kafka_uuid(id)).unwrap_or_default());
             }
-            "range" => write!(out, "{}-{}", unpack(value).0, unpack(value).1),
-            "seconds" => write!(out, "{:.3} s", value as f64 / 1e9),
-            "error" => write!(out, "{}", Names::ErrorCodes.of(value).unwrap_or("an unknown error")),
-            "release" => names::metadata_version(value).map_or(Ok(()), |release| write!(out, " ({release})")),
-            _ => write!(out, "{value}"),
-        };
+            "range" => {
+                let (low, high) = unpack(value);
+                wire::write_number(low, out);
+                out.push('-');
+                wire::write_number(high, out);
+            }
+            "seconds" => {
+                let _ = write!(out, "{:.3} s", value as f64 / 1e9);
+            }
+            "error" => out.push_str(Names::ErrorCodes.of(value).unwrap_or("an unknown error")),
+            "release" => {
+                if let Some(release) = names::metadata_version(value) {
+                    out.extend([" (", release, ")"]);
+                }
+            }
+            _ => wire::write_number(value, out),
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use foldhash::{HashMap, HashMapExt};
+use smallvec::SmallVec;
 
 use crate::pdu::{ConnectionId, PduId};
 
@@ -109,7 +110,7 @@ pub struct Broker {
     /// Whether that has been said.
     pub shutting_down_said: bool,
     /// The log directories of its last accepted registration.
-    directories: Vec<[u8; 16]>,
+    directories: Directories,
 }
 
 impl Broker {
@@ -186,6 +187,12 @@ pub enum Suspicion {
     Migrating,
 }
 
+/// The suspicions of one request, of which most have none.
+pub type Suspicions = SmallVec<[Suspicion; 4]>;
+
+/// The log directories of one registration. As many as most have take no memory of their own.
+pub type Directories = SmallVec<[[u8; 16]; 4]>;
+
 /// Two 16-bit numbers in one argument.
 pub fn pack(low: i64, high: i64) -> i64 {
     (low & 0xffff) << 16 | (high & 0xffff)
@@ -210,9 +217,9 @@ pub struct Waiting {
     /// Whether it names a rack.
     pub rack: bool,
     /// Its log directories.
-    pub directories: Vec<[u8; 16]>,
+    pub directories: Directories,
     /// Why it may be refused, most certain first.
-    pub suspicions: Vec<Suspicion>,
+    pub suspicions: Suspicions,
     /// Whether all of it was captured.
     pub is_whole: bool,
 }
@@ -450,8 +457,8 @@ mod tests {
             incarnation: [0; 16],
             address: 0,
             rack: false,
-            directories: vec![[1; 16]; 1000],
-            suspicions: Vec::new(),
+            directories: Directories::from_elem([1; 16], 1000),
+            suspicions: Suspicions::new(),
             is_whole: true,
         };
         for i in 0..=MAX_WAITING as u32 {

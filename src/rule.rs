@@ -4,7 +4,7 @@
 use std::ops::Deref;
 
 use crate::pdu::{ConnectionId, PduId, Sighting};
-use crate::register::{Address, Broker, Cluster, Register, Suspicion, Text};
+use crate::register::{Address, Broker, Cluster, Register, Suspicion, Suspicions, Text};
 use crate::tape::{Place, View};
 
 /// How much a remark should worry the reader; Wireshark's own four levels (`PI_CHAT` to `PI_ERROR`).
@@ -182,7 +182,7 @@ pub struct Report<'a> {
     findings: &'a mut Vec<Finding>,
     /// How many there were before those of this PDU.
     before: usize,
-    suspicions: Vec<Suspicion>,
+    suspicions: Suspicions,
     pdu: PduId,
     message: u16,
     check: u8,
@@ -191,7 +191,7 @@ pub struct Report<'a> {
 impl<'a> Report<'a> {
     /// What is found of a PDU goes to the end of `findings`.
     pub fn new(pdu: PduId, message: u16, findings: &'a mut Vec<Finding>) -> Report<'a> {
-        Report { before: findings.len(), findings, suspicions: Vec::new(), pdu, message, check: 0 }
+        Report { before: findings.len(), findings, suspicions: Suspicions::new(), pdu, message, check: 0 }
     }
 
     /// The next rule looks.
@@ -200,7 +200,7 @@ impl<'a> Report<'a> {
     }
 
     /// What has been suspected.
-    pub fn suspicions(self) -> Vec<Suspicion> {
+    pub fn suspicions(self) -> Suspicions {
         self.suspicions
     }
 

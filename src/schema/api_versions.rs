@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use super::names::{self, Names};
 use super::{Api, Field, Message, Versions, array, boolean, feature, int16, int32, int64, string, structure};
-use crate::register::{Register, Suspicion, Text};
+use crate::register::{Register, Suspicions, Text};
 use crate::rule::Group::Response;
 use crate::rule::Severity::{Error, Note};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -169,7 +169,7 @@ fn refused(case: &Case, report: &mut Report, is_it: fn(i64) -> bool, text: u8) {
 }
 
 /// Takes down the finalized features: they decide which registrations on this connection are accepted.
-fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
+fn learn_response(case: &Facts, register: &mut Register, _: Suspicions) {
     const EPOCH: u16 = RESPONSE.ord("FinalizedFeaturesEpoch");
     const FINALIZED: u16 = RESPONSE.ord("FinalizedFeatures");
     const NAME: u16 = RESPONSE.ord("FinalizedFeatures.FinalizedFeature.Name");

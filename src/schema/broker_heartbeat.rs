@@ -8,7 +8,7 @@ use std::fmt::Write;
 use super::names::{self, Names};
 use super::{Api, Field, Message, Versions, array, boolean, int16, int32, int64, uuid};
 use crate::pdu::PduId;
-use crate::register::{Beat, Heartbeat, Register, Suspicion, Text, with_id};
+use crate::register::{Beat, Heartbeat, Register, Suspicions, Text, with_id};
 use crate::rule::Group::{Request, Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -189,7 +189,7 @@ fn log_dir_offline(case: &Case, report: &mut Report) {
 }
 
 /// Takes down when a broker was last heard of.
-fn learn_request(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
+fn learn_request(case: &Facts, register: &mut Register, _: Suspicions) {
     let (Some((cluster, id)), Some(epoch)) = (sender(case, register), case.message.int(BROKER_EPOCH)) else { return };
     let (request, time_ns) = (case.id, case.sighting.time_ns);
     let wants_shutdown = case.message.boolean(WANT_SHUT_DOWN) == Some(true);
@@ -259,7 +259,7 @@ fn shutdown_pending(case: &Case, report: &mut Report) {
 }
 
 /// Takes down whether a broker is fenced, and whether it may shut down.
-fn learn_response(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
+fn learn_response(case: &Facts, register: &mut Register, _: Suspicions) {
     let Some(beat) = case.request.and_then(|request| register.beaten(request)) else { return };
     let fenced = case.message.boolean(IS_FENCED) == Some(true);
     let granted = case.message.boolean(SHOULD_SHUT_DOWN) == Some(true);

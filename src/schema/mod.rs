@@ -16,7 +16,7 @@ pub mod names;
 use std::fmt::Write;
 
 pub use crate::pdu::Direction;
-use crate::register::{Register, Suspicion, Text};
+use crate::register::{Register, Suspicions, Text};
 use crate::rule::{Check, Facts};
 use crate::tape::{FieldId, View};
 use names::Names;
@@ -357,7 +357,7 @@ pub struct Message {
 pub type Subject = fn(&Facts, &Register) -> Option<(Text, i32)>;
 
 /// Takes down in the register what a message tells. `suspicions` are those of the message's own rules.
-pub type Learn = fn(&Facts, &mut Register, Vec<Suspicion>);
+pub type Learn = fn(&Facts, &mut Register, Suspicions);
 
 impl Message {
     /// Is summed up so: what identifies it, for the Info column; written after API, version and direction.

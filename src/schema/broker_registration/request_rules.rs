@@ -5,7 +5,7 @@
 
 use super::REQUEST;
 use crate::pdu::PduId;
-use crate::register::{Attempt, Register, Session, Suspicion, Text, Waiting, number, pack, with_id};
+use crate::register::{Attempt, Register, Session, Suspicion, Suspicions, Text, Waiting, number, pack, with_id};
 use crate::rule::Group::{Request, Sequence};
 use crate::rule::Severity::{Chat, Error, Note, Warn};
 use crate::rule::{Case, Check, Evidence, Facts, Report, Rule};
@@ -513,7 +513,7 @@ fn two_addresses(case: &Case, report: &mut Report) {
 }
 
 /// Takes down who registers, and what may speak against it.
-pub fn learn(facts: &Facts, register: &mut Register, suspicions: Vec<Suspicion>) {
+pub fn learn(facts: &Facts, register: &mut Register, suspicions: Suspicions) {
     let message = &facts.message;
     let (Some(id), Some(cluster), Some(incarnation)) =
         (id(facts), message.text(CLUSTER_ID), message.uuid(INCARNATION_ID))

@@ -6,7 +6,7 @@
 
 use super::RESPONSE;
 use crate::pdu::PduId;
-use crate::register::{Register, Suspicion, Text, Waiting, number, with_id};
+use crate::register::{Register, Suspicion, Suspicions, Text, Waiting, number, with_id};
 use crate::rule::Group::{Response, Sequence};
 use crate::rule::Severity::{Error, Note, Warn};
 use crate::rule::{Case, Check, Facts, Report, Rule};
@@ -311,7 +311,7 @@ fn epoch_changed(case: &Case, report: &mut Report) {
 }
 
 /// Takes down whether the registration was accepted.
-pub fn learn(case: &Facts, register: &mut Register, _: Vec<Suspicion>) {
+pub fn learn(case: &Facts, register: &mut Register, _: Suspicions) {
     if let Some(request) = case.request {
         let epoch = case.message.int(EPOCH).filter(|_| error(case).0 == Some(NONE));
         register.answer(request, case.id, epoch);
