@@ -6,13 +6,16 @@ set -euo pipefail
 readonly OLDEST_WIRESHARK=4.0
 readonly CAPTURE=captures/ok/v4-kafka-3.9.pcap
 readonly PROFILE=docs/profile/KRaft
+readonly PACKAGES=target/package # where packages are made, apart from what other builds leave
 
 usage() {
     cat <<'END'
-Usage: ./install.sh [--test | --uninstall | --help]
+Usage: ./install.sh [--test | --package | --uninstall | --help]
 
   (nothing)     install what is missing, build the plugin, put it where Wireshark looks for it, show it at work
   --test        install what is missing, then run all tests; the plugin is not installed
+  --package     install what is missing, then make a Debian package of the plugin, for this machine's version of Wireshark;
+                nothing of it is installed
   --uninstall   remove the plugin
   --help        print this
 
@@ -32,6 +35,8 @@ compiler  | a C compiler and the C library's headers | gcc libc6-dev            
 pkgconfig | pkg-config                               | pkg-config                      | pkgconf-pkg-config          | pkgconf
 cargo     | cargo $(oldest_rust) or newer            | cargo                           | cargo                       | rust
 setpriv   | setpriv, to test as no root              | util-linux                      | util-linux                  | util-linux
+valgrind  | valgrind, to count instructions          | valgrind                        | valgrind                    | valgrind
+dpkgdev   | Debian's tools that make packages        | dpkg-dev                        |                             |
 END
 }
 
@@ -133,6 +138,8 @@ has_tshark() { [[ -n $(version_of tshark) ]]; }
 has_pkgconfig() { type -P pkg-config >/dev/null; }
 has_compiler() { echo 'int main(void) { return 0; }' | cc -x c -o "$scratch/program" - 2>/dev/null; }
 has_setpriv() { type -P setpriv >/dev/null; }
+has_valgrind() { [[ -n $(version_of valgrind) ]]; }
+has_dpkgdev() { type -P dpkg-shlibdeps >/dev/null && type -P dpkg-gencontrol >/dev/null; }
 has_cargo() { find_cargo >/dev/null; }
 
 # Where a compiler can tell, the headers must be there and not only their pkg-config file.
@@ -294,17 +301,17 @@ run_cargo() {
 
 # Cargo does not see that the headers under it have become those of another Wireshark: after an upgrade, build anew.
 forget_other_wireshark() {
-    local mark=target/wireshark-version
+    local target=$1 mark=$1/wireshark-version
     [[ -f $mark && $(<"$mark") == "$(headers_version)" ]] && return
-    as_builder mkdir -p target
-    as_builder rm -rf target/{debug,release}/{build,.fingerprint}/wireshark-kraft-*
+    as_builder mkdir -p "$target"
+    as_builder rm -rf "$target"/{debug,release}/{build,.fingerprint}/wireshark-kraft-*
     headers_version | as_builder tee "$mark" >/dev/null
 }
 
 build() {
     step "Building the plugin"
     check_target
-    forget_other_wireshark
+    forget_other_wireshark target
     run_cargo "The plugin could not be built" build --release --target-dir target
 }
 
@@ -333,6 +340,9 @@ copies() {
     done < <(plugin_roots)
 }
 
+# The Debian package that a file came with; nothing if it came with none.
+package_of() { dpkg-query --search -- "$1" 2>/dev/null | sed -n '1s/:.*//p'; }
+
 put_plugin() {
     local folder=$1
     step "Putting it where Wireshark looks"
@@ -358,19 +368,32 @@ check_listed() {
 If that is about a version or a symbol: $(type -P tshark) is not the Wireshark whose headers ($(headers_version)) are installed. Install the headers that belong to it, and run $again again."
 }
 
-# Wireshark prefers the plugin for all users, so that a user's own copy would never be loaded.
+# What a package has put there is the package manager's. And Wireshark prefers the plugin for all users, so that a user's own
+# copy would never be loaded.
 check_global_copy() {
-    local copy
+    local copy package
     copy=$(plugin_folder Global)/kraft.so
-    ((EUID == 0)) || [[ ! -e $copy ]] || die "Wireshark loads $copy, which is for all users, and would ignore yours.
+    [[ -e $copy ]] || return 0
+    package=$(package_of "$copy") || true
+    [[ -z $package ]] || die "$copy belongs to the package $package.
+Remove that first (sudo apt purge $package), or make a new package ($self --package)."
+    ((EUID == 0)) || die "Wireshark loads $copy, which is for all users, and would ignore yours.
 Renew it (sudo $self) or remove it (sudo $self --uninstall)."
 }
 
+# The minor version of Wireshark whose folder a plugin stands in.
+minor_of_folder() { basename "${1%/epan/kraft.so}"; }
+
+# After an upgrade of Wireshark the copy for the old version stays where it was, and nobody looks there any more.
 warn_of_other_copies() {
-    local plugin=$1 copy
+    local plugin=$1 copy minor
+    minor=$(minor_of_folder "$plugin")
     while read -r copy; do
-        [[ $copy -ef $plugin ]] ||
-            warn "$copy is another copy, for another version of Wireshark or for one user. $self --uninstall removes all."
+        if [[ $(minor_of_folder "$copy") != "$minor" ]]; then
+            warn "$copy is for Wireshark $(minor_of_folder "$copy"); $minor does not look there. If that version is gone: rm '$copy'"
+        elif [[ ! $copy -ef $plugin ]]; then
+            warn "$copy is another copy for Wireshark $minor, for one user. $self --uninstall removes all."
+        fi
     done < <(copies)
 }
 
@@ -395,18 +418,30 @@ put_profile() {
     say "Choose it in Wireshark under Edit, Configuration Profiles, or start: wireshark -C KRaft"
 }
 
+# Where the profile may be; the usual places where no tshark is left to ask.
+profile_folders() {
+    if has_tshark; then
+        profile_folder Personal
+        profile_folder Global
+    else
+        printf '%s/wireshark/profiles/KRaft\n' "${XDG_CONFIG_HOME:-${HOME:-$(home_of "$EUID")}/.config}" /usr/{,local/}share
+    fi
+}
+
 # Only a profile as it was installed: one that has been changed is somebody's work.
 remove_profiles() {
-    local whose folder file
-    for whose in Personal Global; do
-        folder=$(profile_folder "$whose")
-        [[ -n $folder && -d $folder ]] || continue
+    local folder file
+    while read -r folder; do
+        [[ -d $folder && -z $(package_of "$folder/preferences") ]] || continue
         for file in "$PROFILE"/*; do
             [[ ${file##*/} == recent ]] || cmp -s "$file" "$folder/${file##*/}" || continue 2
         done
-        rm -rf -- "$folder" 2>/dev/null && say "removed $folder"
-    done
+        rm -rf -- "$folder" 2>/dev/null && say "removed $folder" && remove_empty_folders "${folder%/*}"
+    done < <(profile_folders)
 }
+
+# A folder and those above it, as far as nothing else is in them.
+remove_empty_folders() { rmdir --parents --ignore-fail-on-non-empty -- "$1" 2>/dev/null || true; }
 
 show() {
     local first
@@ -430,8 +465,94 @@ hint() {
     Open a capture in Wireshark, or print one:   tshark -r FILE -Y kraft -O kraft
     Filters:                                     kraft.api_key == 62    kraft.broker_id == 2    kraft.error_code !== 0
     Controllers on other ports than 9093:        -o kraft.tcp.port:9093,19093
-    README.md has all names. After an upgrade of Wireshark to another minor version, run ./install.sh again.
+    README.md has all names. An upgrade of Wireshark to another minor version leaves the plugin behind: run ./install.sh again.
 END
+}
+
+# --- A package for Debian --------------------------------------------------------------------------------------------
+
+# A package is for the Wireshark of this Debian: its folders, its libraries, its version.
+check_debian() {
+    local manager
+    manager=$(package_manager) || true
+    [[ $manager == apt ]] || die "A package is made on the Debian, or kin of it, that it is for, and this machine is none.
+$self without --package installs the plugin here."
+}
+
+check_packaged_tshark() {
+    local tshark
+    tshark=$(type -P tshark)
+    [[ -n $(package_of "$(realpath "$tshark")") ]] ||
+        die "$tshark came with no package, so that a package of the plugin could not depend on it. $self without --package installs the plugin for it."
+}
+
+version_of_crate() { sed -nE 's/^version *= *"(.*)"/\1/p' Cargo.toml; }
+
+# The time that the package is of: of the sources, not of the day, so that the same sources make the same package.
+source_date() {
+    printf '%s\n' "${SOURCE_DATE_EPOCH:-$(as_builder git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.toml)}"
+}
+
+# Like `build`, but without this machine's paths in what the compiler leaves, and without the build id, which is made of them.
+build_for_package() {
+    local flags
+    flags="'--remap-path-prefix=$PWD=.', '--remap-path-prefix=$(cargo_home)=cargo', '-Clink-arg=-Wl,--build-id=none'"
+    step "Building the plugin"
+    check_target
+    forget_other_wireshark "$PACKAGES"
+    run_cargo "The plugin could not be built" build --release --target-dir "$PACKAGES" --config "build.rustflags=[$flags]"
+}
+
+# shellcheck disable=SC2016 # the inner shell is to expand it: HOME is the builder's
+cargo_home() { as_builder sh -c 'echo "${CARGO_HOME:-$HOME/.cargo}"'; }
+
+# Everything that the package puts on a machine, and what Debian's tools want to know of it, in $scratch/debian.
+stage() {
+    local name=$1 maintainer=$2 minor=${1##*-} tree=$scratch/debian/tmp documents
+    documents=$tree/usr/share/doc/$name
+    umask 022
+    install -D -m 644 "$PACKAGES/release/libkraft.so" "$tree$(plugin_folder Global)/kraft.so"
+    strip --strip-unneeded --remove-section=.comment "$tree$(plugin_folder Global)/kraft.so"
+    install -D -m 644 -t "$tree$(profile_folder Global)" "$PROFILE"/*
+    install -D -m 644 -t "$documents" docs/debian/copyright README.md
+    write_changelog "$name" "$maintainer" >"$scratch/debian/changelog"
+    install -m 644 "$scratch/debian/changelog" "$documents/changelog.Debian"
+    gzip -9n "$documents/changelog.Debian" "$documents/README.md"
+    install -D -m 644 docs/debian/lintian-overrides "$tree/usr/share/lintian/overrides/$name"
+    sed "s/@MINOR@/$minor/; s/@NEXT@/${minor%.*}.$((${minor#*.} + 1))/; s/@MAINTAINER@/$maintainer/" \
+        docs/debian/control.in >"$scratch/debian/control"
+}
+
+write_changelog() {
+    cat <<END
+wireshark-kraft ($(version_of_crate)-1) unstable; urgency=medium
+
+  * Release $(version_of_crate), built for Wireshark $(minor_of "$(headers_version)").
+
+ -- $2  $(date --utc --rfc-email --date="@$SOURCE_DATE_EPOCH")
+END
+}
+
+# The plugin names no library of Wireshark, see build.rs: this is one that names them, and uses of them what the plugin uses.
+link_stand_in() {
+    local plugin=$1 libraries
+    read -ra libraries < <(pkg-config --libs wireshark)
+    # What has no version is not of the C library.
+    nm --dynamic --undefined-only "$plugin" |
+        awk '$1 == "U" && $2 !~ /@/ { printf "extern char %s[]; void *use_%d = %s;\n", $2, NR, $2 }' |
+        cc -shared -fPIC -nostdlib -Wl,--as-needed,-z,defs -o "$2" -x c - "${libraries[@]}"
+}
+
+# Has Debian's tools find what the plugin depends on, and put all into a package.
+assemble() {
+    local plugin
+    plugin=debian/tmp$(plugin_folder Global)/kraft.so
+    mkdir -p debian/tmp/DEBIAN debian/stand-in/DEBIAN &&
+        link_stand_in "$plugin" debian/stand-in/kraft.so &&
+        dpkg-shlibdeps "$plugin" debian/stand-in/kraft.so &&
+        (cd debian/tmp && find usr -type f -exec md5sum {} + | LC_ALL=C sort -k 2 >DEBIAN/md5sums) &&
+        dpkg-gencontrol &&
+        dpkg-deb --root-owner-group --build debian/tmp .
 }
 
 # --- The commands ----------------------------------------------------------------------------------------------------
@@ -457,13 +578,13 @@ install_plugin() {
 }
 
 test_all() {
-    local needs=(tshark headers libclang compiler pkgconfig cargo)
+    local needs=(tshark headers libclang compiler pkgconfig cargo valgrind)
     ((EUID != 0)) || needs+=(setpriv)
     settle_home
     settle_builder
     provide "${needs[@]}"
     check_target
-    forget_other_wireshark
+    forget_other_wireshark target
     step "Testing the decoder alone, which knows nothing of Wireshark"
     run_cargo "The decoder did not pass its tests (one alone: cargo test --no-default-features NAME)" test --no-fail-fast --no-default-features
     step "Testing everything, with the plugin in tshark"
@@ -472,13 +593,53 @@ test_all() {
     step "All tests passed"
 }
 
+package() {
+    local name maintainer
+    maintainer="${DEBFULLNAME:-The developers of wireshark-kraft} <${DEBEMAIL:-wireshark-kraft@noreply.invalid}>"
+    unset WIRESHARK_PLUGIN_DIR WIRESHARK_DATA_DIR # with these, tshark would name folders of this user's own
+    settle_home
+    settle_builder
+    check_debian
+    provide tshark headers libclang compiler pkgconfig cargo dpkgdev
+    check_packaged_tshark
+    SOURCE_DATE_EPOCH=$(source_date)
+    export SOURCE_DATE_EPOCH
+    build_for_package
+    step "Making the package"
+    name=wireshark-kraft-$(minor_of "$(headers_version)")
+    stage "$name" "$maintainer"
+    if ! (cd "$scratch" && assemble) >"$scratch/said" 2>&1; then
+        cat "$scratch/said" >&2
+        die "The package could not be made; the reason stands above."
+    fi
+    chmod 755 "$scratch"
+    as_builder cp "$scratch"/*.deb "$PACKAGES/"
+    tell_of_package "$(basename "$scratch"/*.deb)" "$name"
+}
+
+tell_of_package() {
+    dpkg-deb --field "$PACKAGES/$1" Package Version Architecture Depends | sed 's/^/    /'
+    step "Done"
+    cat <<END
+    $PACKAGES/$1
+    Install it:                  sudo apt install ./$PACKAGES/$1
+    Remove it:                   sudo apt purge $2
+    For another Wireshark:       run $self --package on a Debian that has it; no package fits two minor versions
+END
+}
+
 uninstall() {
-    local copy removed=0 left=()
+    local copy package removed=0 left=()
     settle_builder
     step "Removing the plugin"
     while read -r copy; do
-        if rm -f -- "$copy" 2>/dev/null; then
+        package=$(package_of "$copy") || true
+        if [[ -n $package ]]; then
+            say "$copy belongs to the package $package and stays; to remove it: sudo apt purge $package"
+            removed=1
+        elif rm -f -- "$copy" 2>/dev/null; then
             say "removed $copy"
+            remove_empty_folders "${copy%/*}"
             removed=1
         else
             left+=("$copy")
@@ -505,6 +666,7 @@ main() {
     case ${1-install} in
     install) install_plugin ;;
     --test) test_all ;;
+    --package) package ;;
     --uninstall) uninstall ;;
     --help | -h) usage ;;
     *) fail_usage "unknown argument: $1" ;;

@@ -1,4 +1,6 @@
 //! See `kraft_fuzz::pdu`.
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|input: &[u8]| kraft_fuzz::pdu::try_out(input));
+use kraft_fuzz::sound::is_shown;
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| kraft_fuzz::pdu::try_out(input, is_shown(input)));

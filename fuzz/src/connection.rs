@@ -36,8 +36,6 @@ const MAX_SIZE: u32 = 100 << 20;
 const LOST: u32 = 37;
 /// How long nothing happens, in nanoseconds.
 const PAUSE_NS: i64 = 7_000_000_000;
-/// Writing texts takes most of the time: that is done for one input in so many, by its length.
-const SHOW_EVERY: usize = 16;
 /// Bytes of the size prefix.
 const SIZE_PREFIX: usize = 4;
 
@@ -81,11 +79,12 @@ struct Capture {
     seen: Vec<Seen>,
 }
 
-/// Dissects all segments, looks at all PDUs again, backwards, and reads all that is said of them.
+/// Dissects all segments, looks at all PDUs again, backwards, and reads all that is said of them; shows each of them in all
+/// ways if `shown`.
 ///
 /// # Panics
 /// If something that must hold does not.
-pub fn try_out(input: &[u8]) {
+pub fn try_out(input: &[u8], shown: bool) {
     let mut history = History::new();
     let connections = [history.connect(), history.connect()];
     let (tape, flows) = (Tape::new(), Default::default());
@@ -97,7 +96,7 @@ pub fn try_out(input: &[u8]) {
         capture.segment(flags, bytes);
         rest = after;
     }
-    capture.look_again(input.len() % SHOW_EVERY == 0);
+    capture.look_again(shown);
 }
 
 impl Capture {

@@ -14,17 +14,15 @@ pub const RESPONSE: u8 = 1;
 pub const CUT: u8 = 2;
 /// Its size prefix is its own first four bytes.
 pub const UNSIZED: u8 = 4;
-/// It is shown in all ways, which takes most of the time.
-pub const SHOWN: u8 = 8;
 
 /// Bytes that are sent, but not captured, of a PDU that is cut.
 const MISSING: u32 = 40;
 
-/// Dissects a PDU, looks again, and shows it.
+/// Dissects a PDU, looks again, and shows it in all ways if `shown`.
 ///
 /// # Panics
 /// If something that must hold does not.
-pub fn try_out(input: &[u8]) {
+pub fn try_out(input: &[u8], shown: bool) {
     let Some((&[key, version, flags], rest)) = input.split_first_chunk() else { return };
     let mut captured = Vec::with_capacity(rest.len() + 4);
     let missing = if flags & CUT == 0 { 0 } else { MISSING };
@@ -55,7 +53,7 @@ pub fn try_out(input: &[u8]) {
     }
     let first = dissect(&pdu, Look::First, &mut history, &mut tape);
     sound(&pdu, &tape);
-    if flags & SHOWN != 0 {
+    if shown {
         show(&pdu, &tape, &first, &history, &mut text);
     }
     let events = tape.events().to_vec();
