@@ -7,6 +7,9 @@
 
 use crate::recognize::{HEADER_TO_CLIENT_ID, Likeness, request_likeness};
 
+/// Bytes of a correlation id, which every answer begins with.
+const CORRELATION_ID: u32 = 4;
+
 /// What is known of one direction of a connection.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Framing {
@@ -138,8 +141,9 @@ fn start(segment: &Segment, from_client: Option<bool>, awaited: impl Fn(i32) -> 
         Some(false) => Likeness::None,
         _ => request_likeness(segment.captured, size.saturating_add(4)),
     };
-    let is_answer =
-        from_client != Some(true) && size_prefix(&segment.captured[4..]).is_some_and(|id| awaited(id as i32));
+    let is_answer = from_client != Some(true)
+        && size >= CORRELATION_ID
+        && size_prefix(&segment.captured[4..]).is_some_and(|id| awaited(id as i32));
     if is_answer || likeness == Likeness::Strong || lands(segment) {
         Start::Sure
     } else if likeness == Likeness::Weak || segment.captured.len() < HEADER_TO_CLIENT_ID as usize {
@@ -224,7 +228,8 @@ mod tests {
         assert!(server_sends(&mut flow, &long, Some((24, 88))));
         // Put together by TCP, or not.
         assert!(server_sends(&mut flow.clone(), &[&long[..], &[0; 36]].concat(), Some((24, 124))));
-        assert!(!server_sends(&mut flow, &[0; 16], Some((88, 104))));
+        // No answer to request 7, though its number follows: it would not even hold that.
+        assert!(!server_sends(&mut flow, &[&[0, 0, 0, 0, 0, 0, 0, 7][..], &[0; 8]].concat(), Some((88, 104))));
         let rest = [&[0; 20][..], &response(3, 24)].concat();
         let mut apart = flow;
         assert!(!server_sends(&mut apart, &rest[..20], Some((104, 124))));
