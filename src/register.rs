@@ -130,8 +130,9 @@ pub struct Cluster {
     pub accepted: Option<(i32, PduId)>,
     /// A registration that names a rack.
     pub with_rack: Option<(i32, PduId)>,
-    /// The broker that a log directory belongs to, and the registration that says so.
-    pub directories: HashMap<[u8; 16], (i32, PduId)>,
+    /// The broker that a log directory belongs to, and the registration that says so; by its id as a number, which is quicker
+    /// to look up than bytes.
+    pub directories: HashMap<u128, (i32, PduId)>,
 }
 
 /// A reason to be refused that a request itself shows, or that shows in the light of what came before.
@@ -405,8 +406,9 @@ impl Register {
         let before = std::mem::replace(&mut broker.directories, directories);
         let cluster_known = self.clusters.entry(cluster).or_default();
         for given_up in before.iter().filter(|directory| !broker.directories.contains(directory)) {
-            if cluster_known.directories.get(given_up).is_some_and(|(owner, _)| *owner == id) {
-                cluster_known.directories.remove(given_up);
+            let given_up = u128::from_be_bytes(*given_up);
+            if cluster_known.directories.get(&given_up).is_some_and(|(owner, _)| *owner == id) {
+                cluster_known.directories.remove(&given_up);
             }
         }
         cluster_known.accepted = Some((id, request));
@@ -414,7 +416,7 @@ impl Register {
             cluster_known.with_rack = Some((id, request));
         }
         if cluster_known.directories.len() < MAX_BROKERS {
-            let owned = broker.directories.iter().map(|directory| (*directory, (id, request)));
+            let owned = broker.directories.iter().map(|directory| (u128::from_be_bytes(*directory), (id, request)));
             cluster_known.directories.extend(owned);
         }
         self.newest = Some((cluster, id, request));

@@ -46,7 +46,7 @@ static guint session_timeout_ms = 9000;
  * One dissection of a frame. Every dissection of a frame meets its PDUs in the same order, so the number of the frame's first
  * PDU and a PDU's place tell it from all others. Lives as long as the packet.
  */
-typedef struct {
+typedef struct kraft_visit {
     guint32 first_id;     /* on later passes: + 1; 0 if it is not known */
     guint32 next_ordinal; /* of the PDU that comes next */
 } kraft_visit;
@@ -194,14 +194,13 @@ pdu_of_segment(packet_info *pinfo, proto_tree *tree)
 
 /* The next PDU of its frame. */
 static void
-take_next(kraft_pdu *pdu, tvbuff_t *tvb, kraft_visit *visit)
+take_next(kraft_pdu *pdu, tvbuff_t *tvb)
 {
     pdu->tvb = tvb;
     pdu->captured_length = tvb_captured_length(tvb);
     pdu->captured = pdu->captured_length ? tvb_get_ptr(tvb, 0, pdu->captured_length) : NULL;
     pdu->length = tvb_reported_length(tvb);
-    pdu->first_id = visit->first_id;
-    pdu->ordinal = visit->next_ordinal++;
+    pdu->ordinal = pdu->visit->next_ordinal++;
 }
 
 /* Whether Wireshark's own kafka dissector shows the body. */
@@ -268,11 +267,11 @@ show(kraft_pdu *pdu)
 }
 
 static int
-dissect_pdu(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree _U_, void *data)
+dissect_pdu(tvbuff_t *tvb, packet_info *pinfo _U_, proto_tree *tree _U_, void *data)
 {
     kraft_pdu pdu = *(const kraft_pdu *)data;
 
-    take_next(&pdu, tvb, visit_of(pinfo));
+    take_next(&pdu, tvb);
     show(&pdu);
     return pdu.captured_length;
 }
@@ -311,14 +310,14 @@ dissect_segment(tvbuff_t *tvb, packet_info *pinfo, proto_tree *tree, const struc
 {
     kraft_pdu pdu = pdu_of_segment(pinfo, tree);
     kraft_segment segment = segment_of(tvb, tcp);
-    const kraft_visit *visit = visit_of(pinfo);
 
-    pdu.first_id = visit->first_id;
-    pdu.ordinal = visit->next_ordinal;
+    pdu.visit = visit_of(pinfo);
+    pdu.first_id = pdu.visit->first_id;
+    pdu.ordinal = pdu.visit->next_ordinal;
     if (kraft_begins_pdu(&pdu, &segment)) {
         tcp_dissect_pdus(tvb, pinfo, tree, desegment, SIZE_PREFIX, pdu_length, dissect_pdu, &pdu);
     } else {
-        take_next(&pdu, tvb, visit_of(pinfo));
+        take_next(&pdu, tvb);
         pdu.stray = TRUE;
         show(&pdu);
     }

@@ -25,6 +25,7 @@ typedef struct {
     gint severity;          /* nobody needs to know of expert items up to this severity, unless they are heard */
     column_info *columns;   /* NULL if nobody wants the text of the Info column */
 
+    struct kraft_visit *visit; /* of the shim's own: the dissection of the frame */
     const guint8 *captured; /* its captured bytes, from the size prefix on; NULL if there are none */
     guint32 captured_length;
     guint32 length;         /* its bytes on the wire */

@@ -280,7 +280,7 @@ fn for_duplicates<T: PartialEq + AsRef<[u8]>>(
 fn foreign_log_dir(case: &Case, report: &mut Report) {
     let (Some(cluster), Some(broker)) = (case.cluster, id(case)) else { return };
     for (found, directory) in directories(case) {
-        if let Some(&(owner, seen)) = cluster.directories.get(&directory) {
+        if let Some(&(owner, seen)) = cluster.directories.get(&u128::from_be_bytes(directory)) {
             if owner != broker {
                 report.find(0, found.place(), Some(seen), with_id(directory, owner.into()));
                 report.suspect(Suspicion::ForeignDirectory { id: directory, owner, seen });
@@ -385,7 +385,9 @@ fn unknown_security_protocol(case: &Case, report: &mut Report) {
 fn odd_cluster_id(case: &Case, report: &mut Report) {
     let Some(id) = case.message.text(CLUSTER_ID) else { return };
     let place = place(case, CLUSTER_ID);
-    let is_base64 = id.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_'));
+    // Without an early end, so that all bytes are looked at at once.
+    let is_base64 =
+        id.iter().fold(true, |all, byte| all & (byte.is_ascii_alphanumeric() | matches!(byte, b'-' | b'_')));
     match id.len() {
         0 => report.find(2, place, None, [0; 3]),
         // 22 characters hold 132 bits: of the last one only the upper two are part of the UUID.
