@@ -265,16 +265,20 @@ fn for_duplicates<T: PartialEq + AsRef<[u8]>>(
     values: impl Iterator<Item = (Place, T)> + Clone,
     mut found: impl FnMut(Place, T),
 ) {
-    // Values are compared only where one with the same ends has come before.
-    let mut ends = 0u128;
+    // Values are compared only where one with the same fingerprint has come before.
+    let mut seen = [0; COMPARED];
     for (i, (place, value)) in values.clone().take(COMPARED).enumerate() {
-        let (first, last) = (value.as_ref().first(), value.as_ref().last());
-        let end = 1u128 << ((first.unwrap_or(&0) ^ last.unwrap_or(&0)) & 0x7f);
-        if ends & end != 0 && values.clone().take(i).any(|(_, before)| before == value) {
+        let print = fingerprint(value.as_ref());
+        if seen[..i].contains(&print) && values.clone().take(i).any(|(_, before)| before == value) {
             found(place, value);
         }
-        ends |= end;
+        seen[i] = print;
     }
+}
+
+/// The FNV-1a hash of a value.
+fn fingerprint(value: &[u8]) -> u32 {
+    value.iter().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193))
 }
 
 fn foreign_log_dir(case: &Case, report: &mut Report) {
