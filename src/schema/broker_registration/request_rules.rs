@@ -265,14 +265,15 @@ fn for_duplicates<T: PartialEq + AsRef<[u8]>>(
     values: impl Iterator<Item = (Place, T)> + Clone,
     mut found: impl FnMut(Place, T),
 ) {
-    // Values are compared only where one with the same fingerprint has come before.
-    let mut seen = [0; COMPARED];
+    // Values are compared only where one with the same fingerprint, of nine bits, has come before.
+    let mut seen = [0u64; 8];
     for (i, (place, value)) in values.clone().take(COMPARED).enumerate() {
         let print = fingerprint(value.as_ref());
-        if seen[..i].contains(&print) && values.clone().take(i).any(|(_, before)| before == value) {
+        let (word, bit) = (&mut seen[print as usize % 8], 1 << (print >> 3 & 0x3f));
+        if *word & bit != 0 && values.clone().take(i).any(|(_, before)| before == value) {
             found(place, value);
         }
-        seen[i] = print;
+        *word |= bit;
     }
 }
 
